@@ -1,0 +1,120 @@
+"""The interface behind which torch and paddle stand. Nothing else in optrace knows either."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class TensorInfo(NamedTuple):
+    """What a tensor is, without its values. ``strides`` and ``offset`` count elements."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    strides: tuple[int, ...] | None
+    offset: int
+    storage: int
+    requires_grad: bool
+
+
+class Target(NamedTuple):
+    """One patchable callable: ``getattr(owner, attribute)`` known to users as ``api``."""
+
+    owner: Any
+    attribute: str
+    api: str
+
+
+class Framework(ABC):
+    """One tensor framework. Instances exist only for frameworks that are already imported."""
+
+    name: str
+    version: str
+
+    # -- tensors ---------------------------------------------------------------------------------
+    @abstractmethod
+    def is_tensor(self, obj: object) -> bool:
+        """Whether ``obj`` is one of this framework's tensors (eager, with readable metadata)."""
+
+    @abstractmethod
+    def info(self, tensor: Any) -> TensorInfo: ...
+
+    @abstractmethod
+    def inplace_version(self, tensor: Any) -> int:
+        """Counts in-place changes; shared by views of one storage in torch."""
+
+    @abstractmethod
+    def to_numpy(self, tensor: Any) -> np.ndarray:
+        """A copy of the values. bf16 and fp8 come as ``ml_dtypes`` arrays, sparse as dense.
+
+        Raises ``TypeError`` when the tensor has no readable values (meta, fake, batched).
+        """
+
+    @abstractmethod
+    def from_numpy(self, array: np.ndarray, requires_grad: bool = False) -> Any:
+        """A fresh tensor with a copy of ``array`` (``ml_dtypes`` arrays included)."""
+
+    @abstractmethod
+    def snapshot(self, tensor: Any) -> Any:
+        """A detached copy that later in-place changes do not touch."""
+
+    # -- dtypes ----------------------------------------------------------------------------------
+    @abstractmethod
+    def dtype_name(self, obj: object) -> str | None:
+        """``"float32"`` for this framework's float32 dtype object, ``None`` for anything else."""
+
+    @abstractmethod
+    def dtype(self, name: str) -> Any:
+        """The framework's dtype object of that name."""
+
+    # -- modules ---------------------------------------------------------------------------------
+    @abstractmethod
+    def is_module(self, obj: object) -> bool: ...
+
+    @abstractmethod
+    def named_modules(self, module: Any) -> Iterator[tuple[str, Any]]:
+        """The module tree, root first with the name ``""``, shared modules once."""
+
+    @abstractmethod
+    def named_parameters(self, module: Any) -> Iterator[tuple[str, Any]]:
+        """Trainable and frozen parameters, every shared one once, without buffers."""
+
+    @abstractmethod
+    def named_buffers(self, module: Any) -> Iterator[tuple[str, Any]]:
+        """Buffers, running statistics included (paddle lists those among its parameters)."""
+
+    @abstractmethod
+    def assign(self, tensor: Any, array: np.ndarray) -> None:
+        """Overwrite a parameter's or buffer's values in place, keeping its dtype."""
+
+    # -- state -----------------------------------------------------------------------------------
+    @abstractmethod
+    def rng_state(self) -> Any:
+        """The CPU (and current device) generator state, comparable with ``==``."""
+
+    @abstractmethod
+    def set_rng_state(self, state: Any) -> None: ...
+
+    @abstractmethod
+    def seed(self, value: int) -> None: ...
+
+    @abstractmethod
+    def no_grad(self) -> AbstractContextManager[Any]: ...
+
+    @abstractmethod
+    def unfused(self) -> AbstractContextManager[Any]:
+        """Within it, layers take their op-by-op path instead of one fused call."""
+
+    # -- calls -----------------------------------------------------------------------------------
+    @abstractmethod
+    def resolve(self, api: str) -> Callable[..., Any]:
+        """The callable that ``api`` names. Raises ``AttributeError`` when there is none."""
+
+    @abstractmethod
+    def targets(self) -> Iterator[Target]:
+        """Everything worth recording, in the order in which it should be patched."""

@@ -1,0 +1,153 @@
+"""The records a trace is made of: tensors by reference, calls, source sites."""
+
+from __future__ import annotations
+
+import linecache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from optrace.trace.model import Trace
+
+
+class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
+    """A fixed-size summary of one tensor's values, equal on both frameworks for equal values.
+
+    ``sketch`` is linear in the values (random signs), so the distance between two tensors of one
+    shape is estimated by the distance between their sketches. The other fields do not depend on
+    the layout. All are computed over the finite elements, in float64.
+    """
+
+    sketch: tuple[float, ...]
+    mean: float
+    rms: float
+    abs_mean: float
+    minimum: float
+    maximum: float
+    non_finite: int
+    count: int
+
+
+class TensorRef(msgspec.Struct, frozen=True, tag="T", omit_defaults=True):
+    """One value of one tensor: object ``uid`` as of in-place ``version``.
+
+    ``dtype`` is the name both frameworks share (``"float32"``, ``"bfloat16"``, ``"bool"``);
+    ``strides`` and ``offset`` count elements; ``path`` is the parameter's or buffer's name in its
+    root module, ``None`` for other tensors.
+    """
+
+    uid: int
+    version: int
+    shape: tuple[int, ...]
+    dtype: str
+    device: str = "cpu"
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
+    storage: int = 0
+    requires_grad: bool = False
+    path: str | None = None
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return (self.uid, self.version)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        n = 1
+        for d in self.shape:
+            n *= d
+        return n
+
+
+class Opaque(msgspec.Struct, tag="O"):
+    """An argument that is neither tensor, number, string nor container: its type and a short text.
+
+    The live object is kept only in memory (``obj``), never written.
+    """
+
+    type: str
+    text: str = ""
+
+    obj: Any = None
+
+
+class DtypeRef(msgspec.Struct, frozen=True, tag="D"):
+    """A framework dtype given as an argument, by its shared name."""
+
+    name: str
+
+
+class Site(msgspec.Struct, frozen=True):
+    """The user's source line that led to a call."""
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def code(self) -> str:
+        """The text of the line, empty when the file can't be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Call(msgspec.Struct, dict=True, weakref=True):
+    """One invocation of a public framework API.
+
+    ``id`` is the position in the trace; ``parent`` the id of the enclosing recorded call or ``-1``;
+    ``phase`` is ``"forward"``, ``"loss"``, ``"backward"``, ``"recompute"``, ``"optimizer"`` or ``"data"``;
+    ``random`` says that a generator's state moved during the call; ``error`` holds the exception
+    text when the call raised.
+    """
+
+    id: int
+    api: str
+    framework: str
+    positional: list[Any]
+    keyword: dict[str, Any]
+    outputs: Any = None
+    site: Site | None = None
+    module: str | None = None
+    module_type: str | None = None
+    parent: int = -1
+    phase: str = "forward"
+    step: int = 0
+    thread: int = 0
+    inplace: bool = False
+    random: bool = False
+    error: str | None = None
+    context: tuple[str, ...] = ()
+
+    @property
+    def trace(self) -> Trace:
+        """The trace this call belongs to."""
+        return self.__dict__["_trace"]
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """Arguments by canonical parameter name, those left at their default not listed."""
+        return self.trace.bind(self)
+
+    @property
+    def children(self) -> list[Call]:
+        """The calls made directly inside this one."""
+        return self.trace.children_of(self.id)
+
+
+def tensors_in(tree: Any) -> list[TensorRef]:
+    """Every ``TensorRef`` in an argument tree, in order of appearance."""
+    found: list[TensorRef] = []
+    stack = [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, TensorRef):
+            found.append(item)
+        elif isinstance(item, (list, tuple)):
+            stack.extend(reversed(item))
+        elif isinstance(item, dict):
+            stack.extend(reversed(list(item.values())))
+    return found
