@@ -1,0 +1,91 @@
+"""What a comparison says: findings, warnings, and the evidence behind the verdict."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from optrace.trace.records import Call
+
+Kind = Literal[
+    "argument", "value", "missing_op", "extra_op", "order", "layout", "dtype", "weight", "input", "random"
+]
+Stage = Literal["forward", "loss", "backward", "optimizer", "buffer"]
+
+
+class ErrorFigures(msgspec.Struct, frozen=True):
+    """How far two tensors are apart. ``ulp`` counts units in the last place of the output dtype."""
+
+    max_abs: float
+    max_rel: float
+    rel_l2: float
+    ulp: float
+    note: str = ""
+
+
+class Error(msgspec.Struct, frozen=True):
+    """``local``: given equal inputs (the forced run). ``observed``: as the two runs showed it."""
+
+    local: ErrorFigures | None = None
+    observed: ErrorFigures | None = None
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """How far an error travels: calls whose inputs it reached, and whether it reached an output."""
+
+    calls: int = 0
+    reaches_output: bool = False
+
+
+class ArgumentDifference(msgspec.Struct, frozen=True):
+    """One argument of an aligned pair of calls, each value in its own framework's terms."""
+
+    base_name: str | None
+    raw_name: str | None
+    base_value: Any
+    raw_value: Any
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.base_name or self.raw_name or "?"
+
+
+class Finding(msgspec.Struct):
+    """One root cause."""
+
+    kind: Kind
+    message: str
+    stage: Stage = "forward"
+    base: Call | None = None
+    raw: Call | None = None
+    argument: str | None = None
+    parameter: str | None = None
+    error: Error = Error()
+    differences: tuple[ArgumentDifference, ...] = ()
+    suggestion: str = ""
+    spread: Spread = Spread()
+    step: int = 0
+
+
+class Warn(msgspec.Struct):
+    """A difference in the code that did not change this run's numbers."""
+
+    message: str
+    base: Call | None = None
+    raw: Call | None = None
+    argument: str | None = None
+
+
+class Evidence(msgspec.Struct):
+    """What the verdict rests on, in calls of the raw side (``missing`` counts base's)."""
+
+    compared: int = 0
+    grouped: int = 0
+    unmatched_base: int = 0
+    unmatched_raw: int = 0
+    beyond: int = 0
+    beyond_reasons: dict[str, int] = msgspec.field(default_factory=dict)
+    base_calls: int = 0
+    raw_calls: int = 0

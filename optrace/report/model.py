@@ -1,0 +1,60 @@
+"""The outcome of a comparison, as users hold it in their hands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optrace.diagnose.findings import Evidence, Finding, Warn
+
+if TYPE_CHECKING:
+    from optrace.trace.model import Trace
+
+
+class Report:
+    """Verdict, findings (most upstream first), warnings, random calls, alignment and evidence.
+
+    ``bool(report)`` is true when the two sides are aligned.
+    """
+
+    def __init__(
+        self,
+        base: Trace,
+        raw: Trace,
+        findings: list[Finding],
+        warnings: list[Warn],
+        evidence: Evidence,
+        alignment: Any = None,
+        random_ops: list[Any] | None = None,
+    ) -> None:
+        self.base = base
+        self.raw = raw
+        self.findings = findings
+        self.warnings = warnings
+        self.evidence = evidence
+        self.alignment = alignment
+        self.random_ops = random_ops or []
+
+    def __bool__(self) -> bool:
+        return not self.findings
+
+    @property
+    def first(self) -> Finding | None:
+        return self.findings[0] if self.findings else None
+
+    def __str__(self) -> str:
+        from optrace.report.terminal import render
+
+        return render(self)
+
+    def to_json(self, path: str | Path) -> None:
+        """Write the report as JSON (schema in ``docs/report-json.md``)."""
+        from optrace.report.jsonfile import write
+
+        write(self, Path(path))
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report as one self-contained HTML file."""
+        from optrace.report.html import write
+
+        write(self, Path(path))
