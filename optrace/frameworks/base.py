@@ -30,6 +30,19 @@ class Target(NamedTuple):
     api: str
 
 
+class Net(ABC):
+    """A second way to see calls, below the patches, on the thread that enters it."""
+
+    # Names to replace while the net hangs: owner, attribute, value.
+    patches: tuple[tuple[Any, str, Any], ...] = ()
+
+    @abstractmethod
+    def __enter__(self) -> Any: ...
+
+    @abstractmethod
+    def __exit__(self, *exc: object) -> Any: ...
+
+
 class Framework(ABC):
     """One tensor framework. Instances exist only for frameworks that are already imported."""
 
@@ -118,3 +131,15 @@ class Framework(ABC):
     @abstractmethod
     def targets(self) -> Iterator[Target]:
         """Everything worth recording, in the order in which it should be patched."""
+
+    @abstractmethod
+    def module_call(self) -> tuple[type, str]:
+        """The class and attribute through which every module is called."""
+
+    @abstractmethod
+    def net(self, observer: Any, originals: dict[int, Callable[..., Any]]) -> Net:
+        """What sees calls that no patch can: entered with the trace, left with it."""
+
+    @abstractmethod
+    def optimizer_hooks(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> Callable[[], None]:
+        """Call ``before(optimizer)`` and ``after(optimizer)`` around every step; returns the undo."""

@@ -1,0 +1,33 @@
+"""Which tensor is which: a number per tensor object, a path per parameter and buffer."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import Any
+
+
+class Identities:
+    """Numbers tensor objects as they are met; forgets them when they die, never keeps them alive."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._paths: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self._count = itertools.count(1)
+
+    def uid(self, tensor: Any) -> int:
+        found = self._known.get(id(tensor))
+        if found is not None and found[0]() is tensor:
+            return found[1]
+        number = next(self._count)
+        self._known[id(tensor)] = (weakref.ref(tensor), number)
+        return number
+
+    def name(self, tensor: Any, path: str) -> None:
+        """Call ``tensor`` by its ``path``; the first name given wins."""
+        if self.path(tensor) is None:
+            self._paths[id(tensor)] = (weakref.ref(tensor), path)
+
+    def path(self, tensor: Any) -> str | None:
+        found = self._paths.get(id(tensor))
+        return found[1] if found is not None and found[0]() is tensor else None

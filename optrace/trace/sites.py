@@ -1,0 +1,52 @@
+"""The user's source line behind a call: the innermost frame that is not the frameworks' or ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import CodeType, FrameType
+
+from optrace.trace.records import Site
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Model code that ships inside a framework is to be debugged like any other model code.
+_MODELS_INSIDE = ("/paddle/vision/models/", "/torch/testing/")
+
+_library = sysconfig.get_paths()["stdlib"].replace(os.sep, "/") + "/"
+_verdicts: dict[CodeType, bool] = {}
+_sites: dict[tuple[CodeType, int], Site] = {}
+
+
+def _is_users(code: CodeType) -> bool:
+    raw = code.co_filename
+    if raw.startswith(_OWN):
+        return False
+    name = raw.replace(os.sep, "/")
+    if any(part in name for part in _MODELS_INSIDE):
+        return True
+    if name.startswith("<frozen") or name.startswith("<__array_function__"):
+        return False
+    if "/site-packages/" in name or "/dist-packages/" in name:
+        inside = name.replace("/dist-packages/", "/site-packages/").rpartition("/site-packages")[2]
+        return not inside.startswith(("/torch/", "/paddle/", "/wrapt/"))
+    return not (name.startswith(_library) and name.endswith(("/contextlib.py", "/functools.py", "/runpy.py")))
+
+
+def find(depth: int = 1) -> Site | None:
+    """The site of the nearest user frame, counted from ``depth`` frames above the caller."""
+    frame: FrameType | None = sys._getframe(depth)
+    verdicts = _verdicts
+    while frame is not None:
+        code = frame.f_code
+        users = verdicts.get(code)
+        if users is None:
+            users = verdicts[code] = _is_users(code)
+        if users:
+            key = (code, frame.f_lasti)
+            site = _sites.get(key)
+            if site is None:
+                site = _sites[key] = Site(code.co_filename, frame.f_lineno, code.co_qualname)
+            return site
+        frame = frame.f_back
+    return None
