@@ -101,7 +101,7 @@ class Call(msgspec.Struct, dict=True, weakref=True):
     ``id`` is the position in the trace; ``parent`` the id of the enclosing recorded call or ``-1``;
     ``phase`` is ``"forward"``, ``"loss"``, ``"backward"``, ``"recompute"``, ``"optimizer"`` or ``"data"``;
     ``random`` says that a generator's state moved during the call; ``error`` holds the exception
-    text when the call raised.
+    text when the call raised; ``mutated`` lists the arguments changed in place, as they were afterwards.
     """
 
     id: int
@@ -118,6 +118,7 @@ class Call(msgspec.Struct, dict=True, weakref=True):
     step: int = 0
     thread: int = 0
     inplace: bool = False
+    mutated: list[TensorRef] = msgspec.field(default_factory=list)
     random: bool = False
     error: str | None = None
     context: tuple[str, ...] = ()

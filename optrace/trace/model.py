@@ -1,0 +1,136 @@
+"""A trace in memory: calls, values, fingerprints, and the links between them."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optrace.frameworks.base import Framework
+from optrace.trace.fingerprint import fingerprint
+from optrace.trace.records import Call, Fingerprint, TensorRef
+
+LEVELS = ("meta", "stats", "full")
+
+
+class Trace:
+    """What one run recorded.
+
+    ``level`` is ``"meta"`` (shape, dtype, identity), ``"stats"`` (a fingerprint of every tensor) or
+    ``"full"`` (the values). ``inputs`` and ``outputs`` hold the model's own where they are known.
+    """
+
+    def __init__(self, level: str = "stats") -> None:
+        if level not in LEVELS:
+            raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
+        self.level = level
+        self.calls: list[Call] = []
+        self.values: dict[tuple[int, int], Any] = {}
+        self.fingerprints: dict[tuple[int, int], Fingerprint] = {}
+        self.functions: dict[str, Callable[..., Any]] = {}
+        self.outputs: Any = None
+        self.errors: Counter[str] = Counter()
+        self.meta: dict[str, Any] = {
+            "id": uuid.uuid4().hex,
+            "created": time.time(),
+            "level": level,
+            "python": platform.python_version(),
+            "argv": list(sys.argv),
+            "versions": {},
+        }
+        self._frameworks: dict[tuple[int, int], Framework] = {}
+        self._children: dict[int, list[Call]] | None = None
+        self._array_uids = 0
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+    # -- recording -------------------------------------------------------------------------------
+
+    def append(self, call: Call) -> None:
+        call.__dict__["_trace"] = self
+        self.calls.append(call)
+        self._children = None
+
+    def finish(self, call: Call, function: Callable[..., Any]) -> None:
+        """The call has returned; its outputs are in."""
+        self.functions.setdefault(call.api, function)
+
+    def keep(self, ref: TensorRef, framework: Framework, tensor: Any) -> None:
+        self.values[ref.key] = framework.snapshot(tensor)
+        self._frameworks[ref.key] = framework
+
+    def summarise(self, ref: TensorRef, framework: Framework, tensor: Any) -> None:
+        try:
+            self.fingerprints[ref.key] = fingerprint(framework.to_numpy(tensor))
+        except TypeError:
+            pass  # no readable values: a meta, fake or batched tensor
+
+    def array(self, array: np.ndarray) -> TensorRef:
+        """A numpy argument, recorded as a tensor of its own with a negative uid."""
+        self._array_uids -= 1
+        ref = TensorRef(self._array_uids, 0, tuple(array.shape), str(array.dtype), "numpy")
+        if self.level == "full":
+            self.values[ref.key] = array.copy()
+        elif self.level == "stats" and array.dtype.kind in "biufc":
+            self.fingerprints[ref.key] = fingerprint(array)
+        return ref
+
+    def count_error(self, where: str, error: BaseException) -> None:
+        """An error of ours that was kept from the program."""
+        self.errors[f"{where}: {type(error).__name__}: {error}"[:300]] += 1
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def value(self, ref: TensorRef) -> np.ndarray | None:
+        """The tensor's values, ``None`` where this trace does not hold them."""
+        found = self.values.get(ref.key)
+        if found is None:
+            return None
+        if not isinstance(found, np.ndarray):
+            try:
+                found = self._frameworks[ref.key].to_numpy(found)
+            except TypeError:
+                return None
+            self.values[ref.key] = found
+        return found
+
+    def stats(self, ref: TensorRef) -> Fingerprint | None:
+        """The tensor's fingerprint, computed from the values at level ``full``."""
+        found = self.fingerprints.get(ref.key)
+        if found is None:
+            value = self.value(ref)
+            if value is not None:
+                found = self.fingerprints[ref.key] = fingerprint(value)
+        return found
+
+    def children_of(self, id_: int) -> list[Call]:
+        """Calls made directly inside call ``id_`` (``-1``: those at the top)."""
+        if self._children is None:
+            self._children = {}
+            for call in self.calls:
+                self._children.setdefault(call.parent, []).append(call)
+        return self._children.get(id_, [])
+
+    def bind(self, call: Call) -> dict[str, Any]:
+        """The call's arguments by canonical parameter name."""
+        from optrace.ops import bind
+
+        return bind(call.api, call.positional, call.keyword)
+
+    @property
+    def frameworks(self) -> tuple[str, ...]:
+        return tuple(sorted({c.framework for c in self.calls}))
+
+    def save(self, path: str | Path) -> None:
+        """Write the trace as a folder. Raises ``TraceError`` when that can't be done."""
+        from optrace.trace.store import write
+
+        write(self, Path(path))

@@ -1,0 +1,218 @@
+"""The hot path: turns observed calls into records. One recorder serves one trace, all threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from optrace.frameworks.base import Framework
+from optrace.trace import sites
+from optrace.trace.arguments import MAX_DEPTH, MAX_ITEMS, plain, text_of
+from optrace.trace.identity import Identities
+from optrace.trace.model import Trace
+from optrace.trace.modules import ModulePaths
+from optrace.trace.records import Call, DtypeRef, Opaque, TensorRef
+
+BACKWARD = frozenset(
+    f"{name}.backward" for name in ("torch.Tensor", "torch.autograd", "paddle.Tensor", "paddle.autograd")
+) | {"torch.autograd.grad", "paddle.grad"}
+
+
+class _Thread(threading.local):
+    """What one thread is in the middle of."""
+
+    def __init__(self) -> None:
+        self.busy = False  # the recorder's own tensor work, never recorded
+        self.open: list[Call] = []
+        self.functions: list[Any] = []  # the callables behind ``open``
+        self.modules: list[tuple[str, str]] = []
+        self.phase = "forward"
+
+
+class Recorder:
+    """Observer of all frameworks' calls; appends to ``trace``.
+
+    Errors in here never reach the program: they are counted in ``trace.meta["errors"]``.
+    """
+
+    def __init__(self, trace: Trace, frameworks: list[Framework]) -> None:
+        self.trace = trace
+        self.frameworks = frameworks
+        self.thread = _Thread()
+        self.identities = Identities()
+        self.modules = ModulePaths(self.identities)
+        self.step = 0
+        self._lock = threading.Lock()
+        self._keep_values = trace.level == "full"
+        self._keep_stats = trace.level == "stats"
+
+    # -- the observer's interface ----------------------------------------------------------------
+
+    def is_open(self, function: Any) -> bool:
+        """Whether ``function`` is the innermost call being recorded (or recording is off)."""
+        thread = self.thread
+        return thread.busy or bool(thread.functions and thread.functions[-1] is function)
+
+    def call(self, api: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        thread = self.thread
+        if thread.busy or (thread.functions and thread.functions[-1] is function):
+            return function(*args, **kwargs)
+        call = self._begin(thread, api, args, kwargs)
+        if call is None:
+            return function(*args, **kwargs)
+        thread.open.append(call)
+        thread.functions.append(function)
+        before = thread.phase
+        if api in BACKWARD:
+            thread.phase = "backward"
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            call.error = f"{type(error).__name__}: {text_of(error)}"
+            raise
+        finally:
+            thread.phase = before
+            thread.open.pop()
+            thread.functions.pop()
+        self._end(thread, call, function, result, args, kwargs)
+        return result
+
+    def module_call(self, module: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        thread = self.thread
+        if thread.busy:
+            return function(module, *args, **kwargs)
+        thread.modules.append(self._module(thread, module))
+        try:
+            return function(module, *args, **kwargs)
+        finally:
+            thread.modules.pop()
+
+    # -- records ---------------------------------------------------------------------------------
+
+    def _module(self, thread: _Thread, module: Any) -> tuple[str, str]:
+        thread.busy = True
+        try:
+            framework = next(f for f in self.frameworks if f.is_module(module))
+            return self.modules.enter(framework, module, not thread.modules), type(module).__name__
+        except Exception as error:
+            self.trace.count_error("module", error)
+            return "?", type(module).__name__
+        finally:
+            thread.busy = False
+
+    def _begin(self, thread: _Thread, api: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+        thread.busy = True
+        try:
+            framework = self._framework(api)
+            positional = [self._record(framework, a) for a in args]
+            keyword = {k: self._record(framework, v) for k, v in kwargs.items()}
+            module = thread.modules[-1] if thread.modules else (None, None)
+            with self._lock:
+                call = Call(
+                    id=len(self.trace.calls),
+                    api=api,
+                    framework=framework.name,
+                    positional=positional,
+                    keyword=keyword,
+                    site=sites.find(3),
+                    module=module[0],
+                    module_type=module[1],
+                    parent=thread.open[-1].id if thread.open else -1,
+                    phase=thread.phase,
+                    step=self.step,
+                    thread=threading.get_ident(),
+                )
+                self.trace.append(call)
+            return call
+        except Exception as error:
+            self.trace.count_error(api, error)
+            return None
+        finally:
+            thread.busy = False
+
+    def _end(self, thread: _Thread, call: Call, function: Any, result: Any, args: Any, kwargs: Any) -> None:
+        thread.busy = True
+        try:
+            framework = self._framework(call.api)
+            call.outputs = self._record(framework, result)
+            self._note_inplace(framework, call, args, kwargs)
+            self.trace.finish(call, function)
+        except Exception as error:
+            self.trace.count_error(call.api, error)
+        finally:
+            thread.busy = False
+
+    def _note_inplace(self, framework: Framework, call: Call, args: Any, kwargs: Any) -> None:
+        """A call whose tensor argument has a new version afterwards changed it in place."""
+        changed: list[TensorRef] = []
+        live = [(r, a) for r, a in zip(call.positional, args) if isinstance(r, TensorRef)]
+        live += [(r, kwargs[k]) for k, r in call.keyword.items() if isinstance(r, TensorRef)]
+        for ref, tensor in live:
+            if framework.inplace_version(tensor) != ref.version:
+                changed.append(self._record(framework, tensor))
+        if changed:
+            call.inplace = True
+            call.mutated = changed
+
+    def _framework(self, api: str) -> Framework:
+        name = api[: api.index(".")]
+        for f in self.frameworks:
+            if f.name == name:
+                return f
+        raise LookupError(name)
+
+    # -- argument trees --------------------------------------------------------------------------
+
+    def _record(self, framework: Framework, obj: Any, depth: int = 0) -> Any:
+        kind = type(obj)
+        if obj is None or kind in (bool, int, float, str):
+            return plain(obj)
+        if framework.is_tensor(obj):
+            return self._tensor(framework, obj)
+        if kind is list or kind is tuple or isinstance(obj, (list, tuple)):
+            if depth > MAX_DEPTH or len(obj) > MAX_ITEMS:
+                return Opaque(kind.__name__, f"{len(obj)} items", obj)
+            items = [self._record(framework, o, depth + 1) for o in obj]
+            return items if isinstance(obj, list) else tuple(items)
+        if isinstance(obj, dict):
+            if depth > MAX_DEPTH or len(obj) > MAX_ITEMS:
+                return Opaque("dict", f"{len(obj)} items", obj)
+            return {str(k): self._record(framework, v, depth + 1) for k, v in obj.items()}
+        dtype = framework.dtype_name(obj)
+        if dtype is not None:
+            return DtypeRef(dtype)
+        if kind is slice:
+            return slice(*(self._record(framework, o, depth + 1) for o in (obj.start, obj.stop, obj.step)))
+        if isinstance(obj, np.ndarray):
+            return self.trace.array(obj)
+        if isinstance(obj, (bool, int, float, str, complex, np.generic)) or obj is Ellipsis:
+            return plain(obj)
+        for other in self.frameworks:
+            if other is not framework and other.is_tensor(obj):
+                return self._tensor(other, obj)
+        return Opaque(kind.__name__, text_of(obj), obj)
+
+    def _tensor(self, framework: Framework, tensor: Any) -> TensorRef:
+        shape, dtype, device, strides, offset, storage, requires_grad = framework.info(tensor)
+        ref = TensorRef(
+            self.identities.uid(tensor),
+            framework.inplace_version(tensor),
+            shape,
+            dtype,
+            device,
+            strides,
+            offset,
+            storage,
+            requires_grad,
+            self.identities.path(tensor),
+        )
+        trace = self.trace
+        if self._keep_values:
+            if ref.key not in trace.values:
+                trace.keep(ref, framework, tensor)
+        elif self._keep_stats and ref.key not in trace.fingerprints:
+            trace.summarise(ref, framework, tensor)
+        return ref

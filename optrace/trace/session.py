@@ -1,0 +1,85 @@
+"""``optrace.trace``: install the patches, record, put everything back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from optrace import frameworks as adapters
+from optrace.frameworks.base import Framework
+from optrace.intercept.late_import import when_ready
+from optrace.intercept.patches import Patches
+from optrace.trace.model import Trace
+from optrace.trace.recorder import Recorder
+
+_lock = threading.RLock()
+
+
+class trace:  # noqa: N801 - used as a function
+    """Record every framework call made inside the ``with`` block.
+
+    ``level``: ``"meta"``, ``"stats"`` or ``"full"``; ``out``: a folder to write the trace to at the
+    end; ``frameworks``: names to record (default: all, whichever are imported before or during).
+    The block's value is the ``Trace``. Patches are removed however the block ends.
+    """
+
+    def __init__(
+        self, level: str = "stats", out: str | Path | None = None, frameworks: Iterable[str] | None = None
+    ) -> None:
+        self._names = tuple(frameworks) if frameworks is not None else adapters.NAMES
+        for name in self._names:
+            if name not in adapters.NAMES:
+                raise ValueError(f"unknown framework {name!r}; optrace records {', '.join(adapters.NAMES)}")
+        self._out = out
+        self._trace = Trace(level)
+        self._recorder = Recorder(self._trace, [])
+        self._installed: list[tuple[Patches, Any]] = []
+        self._cancel: list[Any] = []
+        self._thread = 0
+
+    def __enter__(self) -> Trace:
+        self._thread = threading.get_ident()
+        with _lock:
+            for name in self._names:
+                ready = adapters.loaded(name)
+                if ready is not None:
+                    self._attach(ready)
+                else:
+                    self._cancel.append(when_ready(name, self._attach_late))
+        return self._trace
+
+    def __exit__(self, *exc: object) -> None:
+        with _lock:
+            for cancel in self._cancel:
+                cancel()
+            self._cancel.clear()
+            while self._installed:
+                patches, entered = self._installed.pop()
+                if entered is not None:
+                    entered.__exit__(None, None, None)
+                patches.remove()
+        if self._out is not None:
+            self._trace.save(self._out)
+
+    def name(self, module: Any) -> None:
+        """Name parameters and modules from ``module`` down before it is called."""
+        framework = adapters.of_module(module)
+        self._recorder.modules.enter(framework, module, True)
+
+    def _attach(self, framework: Framework) -> None:
+        self._recorder.frameworks.append(framework)
+        self._trace.meta["versions"][framework.name] = framework.version
+        patches = Patches(framework, self._recorder)
+        patches.install()
+        entered = patches.net if threading.get_ident() == self._thread else None
+        if entered is not None:
+            entered.__enter__()
+        self._installed.append((patches, entered))
+
+    def _attach_late(self, name: str) -> None:
+        with _lock:
+            framework = adapters.loaded(name)
+            if framework is not None:
+                self._attach(framework)
