@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -163,6 +164,30 @@ class Recorder:
             if f.name == name:
                 return f
         raise LookupError(name)
+
+    def refer(self, tree: Any) -> list[TensorRef]:
+        """References to every tensor in a model's result, whatever it is wrapped in."""
+        thread = self.thread
+        thread.busy = True
+        try:
+            found: list[TensorRef] = []
+            stack, seen = [tree], set()
+            while stack:
+                item = stack.pop()
+                framework = next((f for f in self.frameworks if f.is_tensor(item)), None)
+                if framework is not None:
+                    found.append(self._tensor(framework, item))
+                elif id(item) not in seen:
+                    seen.add(id(item))
+                    if isinstance(item, dict):
+                        stack.extend(reversed(list(item.values())))
+                    elif isinstance(item, (list, tuple)):
+                        stack.extend(reversed(item))
+                    elif dataclasses.is_dataclass(item) and not isinstance(item, type):
+                        stack.extend(reversed([getattr(item, f.name) for f in dataclasses.fields(item)]))
+            return found
+        finally:
+            thread.busy = False
 
     # -- argument trees --------------------------------------------------------------------------
 

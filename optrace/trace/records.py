@@ -67,9 +67,8 @@ class Opaque(msgspec.Struct, tag="O"):
     The live object is kept only in memory (``obj``), never written.
     """
 
-    type: str
+    type_name: str
     text: str = ""
-
     obj: Any = None
 
 

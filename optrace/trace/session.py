@@ -68,6 +68,10 @@ class trace:  # noqa: N801 - used as a function
         framework = adapters.of_module(module)
         self._recorder.modules.enter(framework, module, True)
 
+    def record(self, tree: Any) -> Any:
+        """References to the tensors in ``tree`` (dataclasses and mappings included), as recorded."""
+        return self._recorder.refer(tree)
+
     def _attach(self, framework: Framework) -> None:
         self._recorder.frameworks.append(framework)
         self._trace.meta["versions"][framework.name] = framework.version

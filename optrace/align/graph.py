@@ -1,0 +1,111 @@
+"""A trace as a data-flow graph in single-assignment form.
+
+*Nodes* are the calls at the level a person wrote them (the outermost recorded ones, with containers
+such as multi-head attention opened). *Values* are tensors at one version, keyed ``(uid, version)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from optrace.trace.model import Trace
+from optrace.trace.records import Call, TensorRef, tensors_in
+
+Key = tuple[int, int]
+
+# Python-level functions of the frameworks that are whole layers: their inner calls are the ones to compare.
+CONTAINERS = frozenset(
+    {
+        "torch.nn.functional.multi_head_attention_forward",
+        "torch.nn.functional._scaled_dot_product_attention",
+        "paddle.nn.functional.sparse_attention",
+    }
+)
+
+
+class Node(NamedTuple):
+    """One call with the values it reads and makes. ``index`` is its place in the graph."""
+
+    index: int
+    call: Call
+    inputs: tuple[Key, ...]
+    outputs: tuple[Key, ...]
+
+
+class Graph:
+    """Nodes in execution order with producer and consumer links."""
+
+    def __init__(self, trace: Trace, phases: Iterable[str] = ("forward", "loss")) -> None:
+        self.trace = trace
+        self.nodes: list[Node] = []
+        self.refs: dict[Key, TensorRef] = {}
+        self.producer: dict[Key, int] = {}
+        self.consumers: dict[Key, list[int]] = {}
+        # Every call that made a value, innermost level included: where a value can be named.
+        self.makers: dict[Key, list[Call]] = {}
+        self._phases = frozenset(phases)
+        self._build()
+
+    def _build(self) -> None:
+        opened = {c.id for c in self.trace.calls if c.api in CONTAINERS}
+        mutated_storage: dict[int, int] = {}
+        for call in self.trace.calls:
+            inputs = tensors_in(call.positional) + tensors_in(call.keyword)
+            outputs = made_by(call)
+            for ref in (*inputs, *outputs):
+                self.refs.setdefault(ref.key, ref)
+            if call.error is not None or call.phase not in self._phases:
+                continue
+            for ref in outputs:
+                self.makers.setdefault(ref.key, []).append(call)
+            if call.id in opened or (call.parent != -1 and call.parent not in opened):
+                continue
+            index = len(self.nodes)
+            ins = unique(r.key for r in inputs)
+            made = {r.key for r in outputs} - set(ins)
+            node = Node(index, call, ins, unique(r.key for r in outputs if r.key in made))
+            self.nodes.append(node)
+            for ref in inputs:
+                # A view whose storage an earlier in-place call has written to is that call's doing.
+                if ref.key not in self.producer and ref.version and ref.storage in mutated_storage:
+                    self.producer[ref.key] = mutated_storage[ref.storage]
+            for key in node.inputs:
+                self.consumers.setdefault(key, []).append(index)
+            for key in node.outputs:
+                self.producer.setdefault(key, index)
+            for ref in call.mutated:
+                mutated_storage[ref.storage] = index
+
+    @property
+    def leaves(self) -> list[TensorRef]:
+        """Values that no recorded call made: parameters, buffers, the run's inputs."""
+        read = {k for n in self.nodes for k in n.inputs}
+        return [self.refs[k] for k in sorted(read) if k not in self.producer]
+
+    def sinks(self) -> list[Key]:
+        """Values nobody reads; of a call with several outputs only those of a call none of which is read."""
+        found = []
+        for node in self.nodes:
+            if not any(self.consumers.get(k) for k in node.outputs):
+                found.extend(node.outputs)
+        return found
+
+    def descendants(self, index: int) -> list[int]:
+        """Indices of the nodes that depend on node ``index``, in order."""
+        reached = set(self.nodes[index].outputs)
+        found = []
+        for node in self.nodes[index + 1 :]:
+            if not reached.isdisjoint(node.inputs):
+                found.append(node.index)
+                reached.update(node.outputs)
+        return found
+
+
+def made_by(call: Call) -> list[TensorRef]:
+    """The tensors a call returned, then those it changed in place."""
+    return tensors_in(call.outputs) + list(call.mutated)
+
+
+def unique(keys: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(keys))

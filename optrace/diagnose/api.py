@@ -1,0 +1,75 @@
+"""``optrace.diff`` and ``optrace.auto_diff``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optrace.diagnose.compare import Comparison
+from optrace.diagnose.run import run_model, sides
+from optrace.errors import ComparisonError
+from optrace.trace.model import Trace
+
+if TYPE_CHECKING:
+    from optrace.report.model import Report
+
+
+def diff(
+    base: Trace | str | Path, raw: Trace | str | Path, rtol: float | None = None, atol: float | None = None
+) -> Report:
+    """Compare two traces, or the folders of two saved ones.
+
+    ``rtol`` and ``atol`` replace the tolerances that follow from the dtypes. Raises
+    ``ComparisonError`` when nothing can be said: an empty trace, a trace against itself, runs on
+    different inputs.
+    """
+    from optrace.report.model import Report
+
+    a, b = _trace(base), _trace(raw)
+    if a is b or a.meta["id"] == b.meta["id"]:
+        raise ComparisonError("both sides are the same trace; trace the base model and the raw model separately")
+    comparison = Comparison(a, b, rtol, atol)
+    findings, warnings, evidence = comparison.run()
+    return Report(a, b, findings, warnings, evidence, comparison.forced)
+
+
+def _trace(side: Trace | str | Path) -> Trace:
+    if isinstance(side, Trace):
+        return side
+    from optrace.trace.store import read
+
+    return read(Path(side))
+
+
+def auto_diff(
+    base_model: Any,
+    raw_model: Any,
+    inputs: Any,
+    loss_fns: Any = None,
+    optimizers: Any = None,
+    *,
+    auto_init: bool = True,
+    steps: int = 1,
+    atol: float | None = None,
+    rtol: float | None = None,
+    compare_mode: str = "strict",
+    diff_phase: str = "both",
+    single_step: bool = False,
+    layer_map: Any = None,
+    train: bool | None = False,
+) -> Report:
+    """Run both models on the same inputs and name every cause of a difference.
+
+    ``inputs``: a dict (or tuple) of numpy arrays for both, or a pair ``(base_inputs, raw_inputs)``.
+    ``auto_init`` carries base's weights over first. ``train``: false compares in eval mode, true in
+    train mode, ``None`` leaves the modes; the models' modes are restored. Raises ``InputError`` when
+    a model can't take the inputs and ``ModelError`` (with ``.trace``) when it raises.
+    """
+    if auto_init:
+        from optrace.weights import assign_weight
+
+        assign_weight(base_model, raw_model, inputs, layer_map=layer_map)
+    base_inputs, raw_inputs = sides(base_model, raw_model, inputs)
+    base = run_model(base_model, base_inputs, train)
+    raw = run_model(raw_model, raw_inputs, train)
+    return diff(base, raw, rtol, atol)

@@ -1,0 +1,139 @@
+"""From two traces with values to findings: force, find the first trouble, mend it, go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from optrace.align.graph import Graph, Key, Node
+from optrace.align.index import ValueIndex
+from optrace.align.values import Difference, difference
+from optrace.diagnose import repair
+from optrace.diagnose.evidence import check_comparable, gather
+from optrace.diagnose.explain import Cause, explain
+from optrace.diagnose.findings import Error, ErrorFigures, Evidence, Finding, Spread, Warn
+from optrace.diagnose.forced import Forced, Repair
+from optrace.diagnose.region import culprit
+from optrace.diagnose.rounding import same_function
+from optrace.diagnose.warn import code_differences
+from optrace.errors import ComparisonError
+from optrace.trace.model import Trace
+from optrace.trace.records import Call, tensors_in
+
+# A port with more independent mistakes than this is not a port yet.
+MOST_FINDINGS = 60
+
+
+class Comparison:
+    """One comparison of two traces that hold values."""
+
+    def __init__(self, base: Trace, raw: Trace, rtol: float | None = None, atol: float | None = None) -> None:
+        self.base_trace, self.raw_trace = base, raw
+        self.base, self.raw = Graph(base), Graph(raw)
+        if not self.base.nodes or not self.raw.nodes:
+            side = "base" if not self.base.nodes else "raw"
+            raise ComparisonError(
+                f"the {side} trace holds no framework call that could be compared; run the model inside the trace"
+            )
+        self.index = ValueIndex(self.base)
+        self.forced = Forced(self.base, self.raw, self.index)
+        self.outputs = self._outputs()
+        self.findings: list[Finding] = []
+        self.claimed: set[int] = set()
+        self.skipped: set[int] = set()
+
+    def run(self) -> tuple[list[Finding], list[Warn], Evidence]:
+        check_comparable(self.forced)
+        self.forced.run()
+        while len(self.findings) < MOST_FINDINGS:
+            node = self.forced.first_unaccounted(self.outputs, frozenset(self.skipped))
+            if node is None:
+                break
+            if not self._expand(node):
+                self._mend(node)
+        self.findings.extend(self._lost_outputs())
+        return self.findings, code_differences(self.forced), gather(self.forced, self.outputs)
+
+    def _outputs(self) -> frozenset[Key]:
+        known = [r.key for r in tensors_in(self.raw_trace.outputs)]
+        made = [k for k in known if k in self.raw.producer]
+        return frozenset(made or self.raw.sinks())
+
+    # -- one cause -------------------------------------------------------------------------------
+
+    def _expand(self, node: Node) -> bool:
+        """Open base's fused calls that read what ``node`` reads; true when that brought new values."""
+        return False
+
+    def _mend(self, first: Node) -> None:
+        verdict, region = repair.best(self.forced, first, frozenset(self.claimed))
+        if verdict is None:
+            self._report(first, first.outputs[0], None, None, _unlocated(first))
+            self.skipped.update([first.index, *self.raw.descendants(first.index)])
+            return
+        h = verdict.hypothesis
+        node, base = culprit(self.forced, region, h)
+        if node.index == h.node.index and base is not None and same_function(self.forced, node, h.raw_key, base, h.base_key):
+            self._repair(h)
+            return
+        if base is None:
+            cause = Cause("extra_op", f"{node.call.api} has no counterpart on the base side", None)
+        else:
+            cause = explain(self.forced, node, h.raw_key, base, h.base_key)
+        self._report(node, h.raw_key, base, h.base_key, cause)
+        if base is not None:
+            self.claimed.add(base.id)
+        self._repair(h)
+
+    def _repair(self, h: repair.Hypothesis) -> None:
+        value = repair.as_raw(self.forced, h)
+        assert value is not None
+        self.forced.repairs[h.raw_key] = Repair(h.base_key, value)
+        self.forced.env[h.raw_key] = value
+        self.forced.matches.pop(h.raw_key, None)
+        self.forced.run(h.node.index + 1)
+
+    def _report(self, node: Node, raw_key: Key, base: Call | None, base_key: Key | None, cause: Cause) -> None:
+        wanted = None if base_key is None else self.base_trace.value(self.base.refs[base_key])
+        dtype = self.raw.refs[raw_key].dtype
+        observed = self.raw_trace.value(self.raw.refs[raw_key])
+        reach = self.raw.descendants(node.index)
+        ends = self.outputs.intersection(k for i in (node.index, *reach) for k in self.raw.nodes[i].outputs)
+        self.findings.append(
+            Finding(
+                kind=cause.kind,
+                message=cause.message,
+                stage=_stage(node.call),
+                base=cause.base if cause.base is not None else base,
+                raw=node.call,
+                argument=cause.argument,
+                parameter=cause.parameter,
+                error=Error(_figures(wanted, self.forced.own.get(raw_key), dtype), _figures(wanted, observed, dtype)),
+                differences=cause.differences,
+                suggestion=cause.suggestion,
+                spread=Spread(len(reach), bool(ends)),
+                step=node.call.step,
+            )
+        )
+
+    def _lost_outputs(self) -> Iterable[Finding]:
+        return ()
+
+
+def _stage(call: Call) -> Any:
+    return call.phase if call.phase in ("forward", "loss", "backward", "optimizer") else "forward"
+
+
+def _unlocated(node: Node) -> Cause:
+    return Cause("value", f"from {node.call.api} on, nothing on the raw side equals a base value", None)
+
+
+def _figures(base: np.ndarray | None, raw: np.ndarray | None, dtype: str) -> ErrorFigures | None:
+    if base is None or raw is None:
+        return None
+    found: Difference = difference(base, raw, dtype)
+    return ErrorFigures(*found)
+
+

@@ -1,0 +1,64 @@
+"""What a verdict rests on, and whether two traces can be compared at all."""
+
+from __future__ import annotations
+
+from optrace import ops
+from optrace.align.graph import Graph, Key
+from optrace.diagnose.findings import Evidence
+from optrace.diagnose.forced import Forced
+from optrace.errors import ComparisonError
+
+
+def check_comparable(forced: Forced) -> None:
+    """Raises ``ComparisonError`` for a trace against itself and for runs on other inputs."""
+    base, raw = forced.base.trace, forced.raw.trace
+    if base is raw or base.meta["id"] == raw.meta["id"]:
+        raise ComparisonError("both sides are the same trace; trace the base model and the raw model separately")
+    read = [r for r in forced.raw.leaves if r.path is None and r.size > 0]
+    known = [r for r in read if forced.matched(r.key)]
+    theirs = [r for r in forced.base.leaves if r.path is None and r.size > 0]
+    if read and theirs and not known:
+        mine = ", ".join(f"{r.dtype}{list(r.shape)}" for r in read[:4])
+        base_ = ", ".join(f"{r.dtype}{list(r.shape)}" for r in theirs[:4])
+        raise ComparisonError(
+            "the two runs had different inputs, so nothing can be said about the models: "
+            f"none of raw's inputs ({mine}) equals one of base's ({base_}); feed both sides the same numbers"
+        )
+
+
+def gather(forced: Forced, outputs: frozenset[Key]) -> Evidence:
+    """Counts over the calls of the forced run."""
+    found = Evidence(base_calls=len(forced.base.nodes), raw_calls=len(forced.raw.nodes))
+    fine = forced.accounted(outputs)
+    used: set[Key] = set()
+    for node in forced.raw.nodes:
+        for key in node.outputs:
+            used |= forced.base_keys(key)
+        if node.index in forced.unreplayable:
+            found.beyond += 1
+            reason = forced.unreplayable[node.index]
+            found.beyond_reasons[reason] = found.beyond_reasons.get(reason, 0) + 1
+        elif not node.outputs or any(forced.matched(k) for k in node.outputs):
+            found.compared += 1
+        elif all(fine.get(k, True) for k in node.outputs) and any(forced.raw.consumers.get(k) for k in node.outputs):
+            found.grouped += 1
+        else:
+            found.unmatched_raw += 1
+    found.unmatched_base = _unmatched(forced.base, used)
+    return found
+
+
+def _unmatched(base: Graph, used: set[Key]) -> int:
+    """Computing base calls whose result is no raw value and is not part of one that is."""
+    fine: dict[Key, bool] = {}
+    count = 0
+    for node in reversed(base.nodes):
+        for key in node.outputs:
+            readers = [i for i in base.consumers.get(key, ()) if i > node.index]
+            fine[key] = key in used or (
+                bool(readers) and all(all(fine.get(k, True) for k in base.nodes[i].outputs) for i in readers)
+            )
+        row = ops.lookup(node.call.api)
+        if node.outputs and not any(fine[k] for k in node.outputs) and (row is None or row.kind == "compute"):
+            count += 1
+    return count

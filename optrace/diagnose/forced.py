@@ -1,0 +1,178 @@
+"""The forced run: the raw side's calls again, each fed with base's values wherever they correspond.
+
+Because every input that has a counterpart is replaced by base's own value, errors do not travel:
+what a call gets wrong here, it gets wrong by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from optrace.align.graph import Graph, Key, Node
+from optrace.align.index import Match, ValueIndex, is_weak
+from optrace.align.values import difference
+from optrace.diagnose.replay import Replayer, Unreplayable
+from optrace.ops import lookup, same_job
+
+
+class Repair(NamedTuple):
+    """From this raw value on, base's value is used although the two differ."""
+
+    base: Key
+    value: np.ndarray
+
+
+class Forced:
+    """State of a forced run; ``run`` brings it up to date from a node on."""
+
+    def __init__(self, base: Graph, raw: Graph, index: ValueIndex) -> None:
+        self.base = base
+        self.raw = raw
+        self.index = index
+        self.replayer = Replayer(raw.trace)
+        self.env: dict[Key, np.ndarray] = {}
+        self.matches: dict[Key, list[Match]] = {}
+        self.repairs: dict[Key, Repair] = {}
+        self.own: dict[Key, np.ndarray] = {}
+        self.unreplayable: dict[int, str] = {}
+        for ref in raw.leaves:
+            self._leaf(ref.key)
+
+    # -- what corresponds ------------------------------------------------------------------------
+
+    def base_keys(self, key: Key) -> frozenset[Key]:
+        """Base values that a raw value stands for: equal ones, or the one it was repaired to."""
+        repair = self.repairs.get(key)
+        if repair is not None:
+            return frozenset({repair.base})
+        return frozenset(m.key for m in self.matches.get(key, ()))
+
+    def matched(self, key: Key) -> bool:
+        return key in self.repairs or bool(self.matches.get(key))
+
+    def value(self, key: Key) -> np.ndarray | None:
+        """What consumers of a raw value are fed with."""
+        found = self.env.get(key)
+        return found if found is not None else self.raw.trace.value(self.raw.refs[key])
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(self, start: int = 0) -> None:
+        for node in self.raw.nodes[start:]:
+            self.step(node)
+
+    def step(self, node: Node) -> None:
+        """Run one node on the current environment and match what comes out."""
+        try:
+            made = self.outputs(node)
+            self.unreplayable.pop(node.index, None)
+        except Unreplayable as error:
+            self.unreplayable[node.index] = str(error)
+            made = {}
+        for key in node.outputs:
+            self._made(node, key, made.get(key))
+
+    def outputs(self, node: Node) -> dict[Key, np.ndarray]:
+        """What ``node`` makes of the current environment; recorded outputs where nothing changed."""
+        if self._untouched(node):
+            known = {k: self.raw.trace.value(self.raw.refs[k]) for k in node.outputs}
+            if all(v is not None for v in known.values()):
+                return {k: v for k, v in known.items() if v is not None}
+        return self.replayer.run(node.call, self.env)
+
+    def _untouched(self, node: Node) -> bool:
+        """Whether the node's inputs are the very values of the recorded run."""
+        for key in node.inputs:
+            forced = self.env.get(key)
+            if forced is None:
+                continue
+            recorded = self.raw.trace.value(self.raw.refs[key])
+            if recorded is None or forced.dtype != recorded.dtype or not np.array_equal(forced, recorded, equal_nan=forced.dtype.kind in "fc"):
+                return False
+        return True
+
+    def _leaf(self, key: Key) -> None:
+        value = self.raw.trace.value(self.raw.refs[key])
+        if value is not None:
+            # A parameter may be kept transposed on the other side.
+            self.matches[key] = self.index.find(value, self.raw.refs[key].dtype, 1, moved=value.ndim == 2)
+
+    def _made(self, node: Node, key: Key, value: np.ndarray | None) -> None:
+        ref = self.raw.refs[key]
+        if value is None:
+            value = self.raw.trace.value(ref)
+            if value is None:
+                return
+        self.own[key] = value
+        repair = self.repairs.get(key)
+        if repair is not None:
+            self.env[key] = repair.value
+            self.matches.pop(key, None)
+            return
+        row = lookup(node.call.api)
+        moves = row is not None and row.kind == "move"
+        found = self.index.find(value, ref.dtype, self.reduction(node), moved=not moves)
+        if is_weak(value):
+            found = [m for m in found if self._plausible(node, m)]
+        self.matches[key] = found
+        if found:
+            best = found[0]
+            base = self.base.trace.value(self.base.refs[best.key])
+            assert base is not None
+            forced = best.layout.apply(base)
+            self.env[key] = forced if forced.dtype == value.dtype else forced.astype(value.dtype)
+        else:
+            self.env[key] = value
+
+    def _plausible(self, node: Node, match: Match) -> bool:
+        """Whether a value that says little comes from the same kind of call as its match."""
+        return any(same_job(node.call.api, c.api) for c in self.base.makers.get(match.key, ())) or (
+            match.key not in self.base.makers
+        )
+
+    def reduction(self, node: Node) -> int:
+        """About how many products one element of the node's output sums."""
+        outs = [self.raw.refs[k].size for k in node.outputs] or [1]
+        ins = [self.raw.refs[k].size for k in node.inputs] or [1]
+        return max(1, max(ins) // max(1, max(outs)), *(self.raw.refs[k].shape[-1] for k in node.inputs if self.raw.refs[k].shape))
+
+    # -- what is left ----------------------------------------------------------------------------
+
+    def accounted(self, outputs: frozenset[Key]) -> dict[Key, bool]:
+        """For every value made: whether it equals a base value or only feeds values that do.
+
+        A value in ``outputs`` must equal one itself. One that nobody reads, outside ``outputs``, counts as fine.
+        """
+        fine: dict[Key, bool] = {}
+        for node in reversed(self.raw.nodes):
+            node_fine = True
+            for key in node.outputs:
+                if self.matched(key):
+                    fine[key] = True
+                elif key in outputs:
+                    fine[key] = False
+                else:
+                    readers = self.raw.consumers.get(key, ())
+                    fine[key] = all(
+                        all(fine.get(k, True) for k in self.raw.nodes[i].outputs) for i in readers if i > node.index
+                    )
+                node_fine = node_fine and fine[key]
+        return fine
+
+    def first_unaccounted(self, outputs: frozenset[Key], skip: frozenset[int] = frozenset()) -> Node | None:
+        fine = self.accounted(outputs)
+        for node in self.raw.nodes:
+            if node.index not in skip and any(not fine[k] for k in node.outputs):
+                return node
+        return None
+
+    def reasons(self) -> Counter[str]:
+        """Why calls could not be run again."""
+        return Counter(self.unreplayable.values())
+
+    def local_error(self, raw_key: Key, base_value: np.ndarray) -> object:
+        own = self.own.get(raw_key)
+        return None if own is None else difference(base_value, own, self.raw.refs[raw_key].dtype)

@@ -1,0 +1,38 @@
+"""Within a stretch of calls that went wrong together: which call is to blame."""
+
+from __future__ import annotations
+
+from optrace import ops
+from optrace.align.graph import Node
+from optrace.diagnose.explain import argument_differences
+from optrace.diagnose.forced import Forced
+from optrace.diagnose.repair import Hypothesis, propose
+from optrace.trace.records import Call, tensors_in
+
+
+def culprit(forced: Forced, region: list[Node], hypothesis: Hypothesis) -> tuple[Node, Call | None]:
+    """The raw call to name and its base counterpart.
+
+    In a region of one call that is the call itself. In a longer one it is the first call whose
+    counterpart has other arguments, or that reads a parameter base does not have; failing that, the
+    first call that has no counterpart of its kind, or the one where the sides meet again.
+    """
+    if len(region) == 1 or region[-1].index != hypothesis.node.index:
+        return hypothesis.node, hypothesis.base
+    pairs = [(node, _counterpart(forced, node)) for node in region[:-1]]
+    pairs.append((hypothesis.node, hypothesis.base))
+    for node, base in pairs:
+        if base is not None and ops.same_job(node.call.api, base.api) and argument_differences(base, node.call):
+            return node, base
+    for node, base in pairs:
+        leaves = [r for r in tensors_in(node.call.positional) + tensors_in(node.call.keyword) if r.path is not None]
+        if base is not None and any(not forced.matched(r.key) for r in leaves):
+            return node, base
+    return region[0], pairs[0][1] if pairs[0][1] is not None else hypothesis.base
+
+
+def _counterpart(forced: Forced, node: Node) -> Call | None:
+    for h in propose(forced, node, frozenset()):
+        if h.how in ("same call", "same kind"):
+            return h.base
+    return None

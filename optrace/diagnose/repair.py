@@ -1,0 +1,198 @@
+"""Where a raw call went wrong: which base call it should have been, tried out on what follows."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from optrace.align.graph import Key, Node, made_by
+from optrace.align.index import is_weak
+from optrace.diagnose.forced import Forced, Repair
+from optrace.diagnose.replay import Unreplayable
+from optrace.ops import lookup, same_job
+from optrace.trace.records import Call, TensorRef, tensors_in
+
+How = Literal["same call", "same kind", "other call", "extra"]
+
+# How many of the calls that follow are looked at to judge a hypothesis, and how many hypotheses.
+_AHEAD = 14
+_MOST = 10
+# Raw calls behind the first unaccounted one that may be the point where the sides meet again.
+_DEEPEST = 10
+
+
+class Hypothesis(NamedTuple):
+    """Raw value ``raw_key`` (made by ``node``) should have been ``base_key`` (made by ``base``)."""
+
+    node: Node
+    raw_key: Key
+    base: Call | None
+    base_key: Key
+    how: How
+
+
+class Verdict(NamedTuple):
+    hypothesis: Hypothesis
+    agreed: int
+    looked_at: int
+
+    @property
+    def share(self) -> float:
+        return self.agreed / self.looked_at if self.looked_at else 0.5
+
+
+def propose(forced: Forced, node: Node, claimed: frozenset[int]) -> list[Hypothesis]:
+    """Base values that ``node``'s main output may stand for, the likeliest first."""
+    raw_key = main_output(forced, node)
+    if raw_key is None:
+        return []
+    raw_ref = forced.raw.refs[raw_key]
+    read = frozenset().union(*(forced.base_keys(k) for k in node.inputs))
+    place = _place(forced, node)
+    scored: list[tuple[float, Hypothesis]] = []
+    for call in forced.base.trace.calls:
+        if call.id in claimed or call.error is not None or call.outputs is None:
+            continue
+        made = tensors_in(call.outputs) or made_by(call)
+        if not made:
+            continue
+        ref = _corresponding(forced, node, raw_key, made)
+        same = same_job(node.call.api, call.api)
+        shared = len(read.intersection(r.key for r in tensors_in(call.positional) + tensors_in(call.keyword)))
+        near = abs(call.id - place)
+        shape = ref.shape == raw_ref.shape
+        if same and shared:
+            score, how = 4.0 + shared + shape, "same call"
+        elif same and near < 200:
+            score, how = 2.0 + shape + (call.module == node.call.module and call.module is not None), "same kind"
+        elif shape and (shared or near < 12):
+            score, how = 1.0 + 0.5 * shared, "other call"
+        else:
+            continue
+        if how != "same call" and not shape and not same:
+            continue
+        scored.append((score - min(near, 500) / 500, Hypothesis(node, raw_key, call, ref.key, how)))  # type: ignore[arg-type]
+    scored.sort(key=lambda s: -s[0])
+    found = [h for _, h in scored[:_MOST]]
+    for key in node.inputs:
+        for base_key in sorted(forced.base_keys(key)):
+            if forced.base.refs[base_key].shape == raw_ref.shape and not forced.index.weak(base_key):
+                found.append(Hypothesis(node, raw_key, None, base_key, "extra"))
+                break
+    return found
+
+
+def main_output(forced: Forced, node: Node) -> Key | None:
+    """The output whose value is to be mended: the first unmatched one that somebody reads."""
+    unmatched = [k for k in node.outputs if not forced.matched(k)]
+    for key in unmatched:
+        if forced.raw.consumers.get(key):
+            return key
+    return unmatched[0] if unmatched else None
+
+
+def _corresponding(forced: Forced, node: Node, raw_key: Key, made: list[TensorRef]) -> TensorRef:
+    """Of a base call's outputs the one at the raw output's place."""
+    place = node.outputs.index(raw_key)
+    return made[place] if place < len(made) else made[0]
+
+
+def _place(forced: Forced, node: Node) -> int:
+    """About where in base's trace the counterpart of ``node`` stands."""
+    places = [
+        forced.base.makers[b][0].id
+        for k in node.inputs
+        for b in forced.base_keys(k)
+        if b in forced.base.makers and not forced.index.weak(b)
+    ]
+    if places:
+        return max(places)
+    for earlier in reversed(forced.raw.nodes[: node.index]):
+        for key in earlier.outputs:
+            for b in forced.base_keys(key):
+                if b in forced.base.makers and not forced.index.weak(b):
+                    return forced.base.makers[b][0].id
+    return 0
+
+
+def as_raw(forced: Forced, hypothesis: Hypothesis) -> np.ndarray | None:
+    """Base's value in the raw value's dtype."""
+    base = forced.base.trace.value(forced.base.refs[hypothesis.base_key])
+    own = forced.own.get(hypothesis.raw_key)
+    if base is None:
+        return None
+    return base if own is None or own.dtype == base.dtype else base.astype(own.dtype)
+
+
+def judge(forced: Forced, hypothesis: Hypothesis) -> Verdict:
+    """Feed base's value to what follows and count how much of it then agrees.
+
+    ``forced`` is left as it was.
+    """
+    value = as_raw(forced, hypothesis)
+    if value is None:
+        return Verdict(hypothesis, 0, 1)
+    saved = forced.env, forced.matches, forced.repairs, forced.own, forced.unreplayable
+    forced.env, forced.matches = dict(saved[0]), dict(saved[1])
+    forced.repairs, forced.own, forced.unreplayable = dict(saved[2]), dict(saved[3]), dict(saved[4])
+    forced.repairs[hypothesis.raw_key] = Repair(hypothesis.base_key, value)
+    forced.env[hypothesis.raw_key] = value
+    forced.matches.pop(hypothesis.raw_key, None)
+    agreed = looked_at = 0
+    try:
+        dependent = {hypothesis.raw_key}
+        for node in forced.raw.nodes[hypothesis.node.index + 1 :]:
+            if dependent.isdisjoint(node.inputs):
+                continue
+            dependent.update(node.outputs)
+            try:
+                made = forced.replayer.run(node.call, forced.env)
+            except Unreplayable:
+                looked_at += 1
+                continue
+            for key in node.outputs:
+                forced._made(node, key, made.get(key))
+            counted = [k for k in node.outputs if k in made and not is_weak(made[k])]
+            row = lookup(node.call.api)
+            if counted and (row is None or row.kind != "move"):
+                looked_at += 1
+                agreed += any(forced.matched(k) for k in counted)
+            if looked_at >= _AHEAD:
+                break
+    finally:
+        forced.env, forced.matches, forced.repairs, forced.own, forced.unreplayable = saved
+    return Verdict(hypothesis, agreed, looked_at)
+
+
+def best(forced: Forced, first: Node, claimed: frozenset[int]) -> tuple[Verdict | None, list[Node]]:
+    """The repair to make for the trouble that starts at ``first``, and the raw calls it spans."""
+    region = [first]
+    fallback: Verdict | None = None
+    node: Node | None = first
+    tried = 0
+    reached = set(first.outputs)
+    while node is not None and tried < _DEEPEST:
+        tried += 1
+        verdicts = [judge(forced, h) for h in propose(forced, node, claimed)]
+        good = [v for v in verdicts if v.looked_at and v.agreed and v.share >= 0.3]
+        if good:
+            top = max(v.share for v in good)
+            # The order of proposal decides among those that do about as well.
+            return next(v for v in good if v.share >= top - 0.15), region
+        if fallback is None:
+            fallback = next((v for v in verdicts if v.hypothesis.how in ("same call", "same kind")), None)
+        node = _next_unmatched(forced, node, reached)
+        if node is not None:
+            region.append(node)
+            reached.update(node.outputs)
+    if fallback is not None:
+        return fallback, [first]
+    return None, [first]
+
+
+def _next_unmatched(forced: Forced, node: Node, reached: set[Key]) -> Node | None:
+    for later in forced.raw.nodes[node.index + 1 :]:
+        if not reached.isdisjoint(later.inputs) and any(not forced.matched(k) for k in later.outputs):
+            return later
+    return None

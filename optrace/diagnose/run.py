@@ -1,0 +1,86 @@
+"""Run one model under a trace, leaving it as it was."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from optrace import frameworks
+from optrace.errors import InputError, ModelError
+from optrace.frameworks.base import Framework
+from optrace.trace.model import Trace
+from optrace.trace.session import trace
+
+
+def sides(base_model: Any, raw_model: Any, inputs: Any) -> tuple[Any, Any]:
+    """Inputs of each side from one of the forms that ``auto_diff`` takes."""
+    if isinstance(inputs, (tuple, list)) and len(inputs) == 2 and any(_is_set(i) for i in inputs):
+        return inputs[0], inputs[1]
+    return inputs, inputs
+
+
+def _is_set(side: Any) -> bool:
+    if isinstance(side, (dict, tuple, list)):
+        return True
+    return frameworks.of_tensor(side) is not None
+
+
+def to_framework(framework: Framework, tree: Any) -> Any:
+    """``tree`` with numpy arrays as fresh tensors; tensors of the framework stay."""
+    if isinstance(tree, np.ndarray):
+        return framework.from_numpy(tree)
+    if isinstance(tree, Mapping):
+        return {k: to_framework(framework, v) for k, v in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(to_framework(framework, v) for v in tree)
+    other = frameworks.of_tensor(tree)
+    if other is not None and other is not framework:
+        raise InputError(f"a {other.name} tensor was given as input to a {framework.name} model; give numpy arrays")
+    return tree
+
+
+@contextmanager
+def mode(framework: Framework, model: Any, train: bool | None) -> Iterator[None]:
+    """The model in train or eval mode, every submodule's own mode restored afterwards."""
+    before = [(m, m.training) for _, m in framework.named_modules(model)]
+    try:
+        if train is not None:
+            model.train() if train else model.eval()
+        yield
+    finally:
+        for module, training in before:
+            module.training = training
+
+
+def run_model(model: Any, inputs: Any, train: bool | None = False, level: str = "full") -> Trace:
+    """The trace of one forward call of ``model``; its generator state and modes are restored."""
+    framework = frameworks.of_module(model)
+    fed = to_framework(framework, inputs)
+    args, kwargs = ((), fed) if isinstance(fed, dict) else (fed if isinstance(fed, (tuple, list)) else (fed,), {})
+    session = trace(level=level, frameworks=[framework.name])
+    state = framework.rng_state()
+    try:
+        with mode(framework, model, train), framework.unfused(), session as recorded:
+            session.name(model)
+            try:
+                result = model(*args, **kwargs)
+            except TypeError as error:
+                if not recorded.calls:
+                    names = ", ".join(kwargs) or f"{len(args)} positional"
+                    raise InputError(f"{type(model).__name__} can't be called with these inputs ({names}): {error}") from error
+                raise
+    except InputError:
+        raise
+    except Exception as error:
+        last = recorded.calls[-1] if recorded.calls else None
+        where = f" in {last.api} at {last.site}" if last is not None else ""
+        wrapped = ModelError(f"{type(model).__name__} raised {type(error).__name__}{where}: {error}")
+        wrapped.trace = recorded  # type: ignore[assignment]
+        raise wrapped from error
+    finally:
+        framework.set_rng_state(state)
+    recorded.outputs = session.record(result)
+    return recorded

@@ -1,0 +1,41 @@
+"""Differences in the code of calls that agreed: they did not change this run's numbers, but may change another's."""
+
+from __future__ import annotations
+
+from optrace import ops
+from optrace.diagnose.explain import argument_differences
+from optrace.diagnose.findings import Warn
+from optrace.diagnose.forced import Forced
+
+
+def code_differences(forced: Forced) -> list[Warn]:
+    """Arguments and result dtypes that differ although the values agree."""
+    found: list[Warn] = []
+    seen: set[tuple[object, ...]] = set()
+    for node in forced.raw.nodes:
+        raw = node.call
+        for key in node.outputs:
+            if key in forced.repairs:
+                continue
+            base = next(
+                (
+                    c
+                    for b in forced.base_keys(key)
+                    for c in forced.base.makers.get(b, ())
+                    if ops.same_job(c.api, raw.api) and (c.parent == -1)
+                ),
+                None,
+            )
+            if base is None:
+                continue
+            for d in argument_differences(base, raw):
+                mark = (raw.api, raw.site, d.name)
+                if mark not in seen:
+                    seen.add(mark)
+                    text = f"{raw.api}: {d.name} is {d.raw_value!r}, base has {d.base_value!r}; this run's numbers agree"
+                    found.append(Warn(text, base, raw, d.name))
+            mine, theirs = forced.raw.refs[key].dtype, [forced.base.refs[b].dtype for b in forced.base_keys(key)]
+            if theirs and mine not in theirs and (raw.api, raw.site, "dtype") not in seen:
+                seen.add((raw.api, raw.site, "dtype"))
+                found.append(Warn(f"{raw.api} gives {mine}, base gives {theirs[0]}; the values agree", base, raw, "dtype"))
+    return found
