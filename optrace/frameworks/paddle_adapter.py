@@ -90,7 +90,8 @@ class PaddleFramework(Framework):
         dtype = tensor.dtype
         device = "cpu" if _CPU_ONLY else self._device(tensor)
         name = _NAMES.get(dtype) or str(dtype).removeprefix("paddle.")
-        if not tensor.is_dense():
+        if not tensor.is_dense() or not tensor._is_initialized():
+            # Asking an undefined tensor for its strides ends the process.
             return TensorInfo(tuple(tensor.shape), name, device, None, 0, 0, not tensor.stop_gradient)
         start, size = tensor.offset or 0, _SIZES.get(dtype, 1)
         return TensorInfo(
@@ -119,6 +120,8 @@ class PaddleFramework(Framework):
     def to_numpy(self, tensor: Any) -> np.ndarray:
         if not self.is_tensor(tensor) or tensor.is_selected_rows():
             raise TypeError(f"a {type(tensor).__name__} that holds no dense values can't be read")
+        if not tensor._is_initialized():
+            return np.zeros(tuple(tensor.shape), getattr(ml_dtypes, name := _NAMES[tensor.dtype], name))
         with paddle.no_grad():
             plain = tensor.detach()
             if plain.is_sparse():

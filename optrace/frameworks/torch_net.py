@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 import torch._tensor
 import torch.functional
 import torch.nn.functional
+import wrapt
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from optrace.frameworks.base import Net
@@ -63,6 +65,8 @@ class _Mode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types_: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if isinstance(func, wrapt.ObjectProxy):
+            func = func.__wrapped__
         original = self._originals.get(id(func), func)
         if self._observer.is_open(original):
             return self._run(original, types_, args, kwargs)
@@ -74,7 +78,10 @@ class _Mode(TorchFunctionMode):
             name = None
         if name is None:
             return func(*args, **kwargs)
-        return self._observer.call(name, lambda *a, **k: self._run(original, types_, a, k), args, kwargs)
+        return self._observer.call(name, partial(self._run_args, original, types_), args, kwargs)
+
+    def _run_args(self, original: Any, types_: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._run(original, types_, args, kwargs)
 
     def _run(self, original: Any, types_: Any, args: Any, kwargs: Any) -> Any:
         if not isinstance(original, types.FunctionType) or not _PLAIN.issuperset(types_):

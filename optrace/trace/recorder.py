@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,15 @@ class Recorder:
     # -- the observer's interface ----------------------------------------------------------------
 
     def is_open(self, function: Any) -> bool:
-        """Whether ``function`` is the innermost call being recorded (or recording is off)."""
+        """Whether a call that comes from below is the innermost recorded one on its way down.
+
+        What a builtin passes on can only be itself; a Python function may also make other calls.
+        """
         thread = self.thread
-        return thread.busy or bool(thread.functions and thread.functions[-1] is function)
+        if thread.busy or not thread.functions:
+            return thread.busy
+        innermost = thread.functions[-1]
+        return innermost is function or not isinstance(innermost, FunctionType)
 
     def call(self, api: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         thread = self.thread
