@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -38,8 +37,8 @@ class Comparison:
                 f"the {side} trace holds no framework call that could be compared; run the model inside the trace"
             )
         self.index = ValueIndex(self.base)
-        self.forced = Forced(self.base, self.raw, self.index)
         self.outputs = self._outputs()
+        self.forced = Forced(self.base, self.raw, self.index, self.outputs)
         self.findings: list[Finding] = []
         self.claimed: set[int] = set()
         self.skipped: set[int] = set()
@@ -48,13 +47,12 @@ class Comparison:
         check_comparable(self.forced)
         self.forced.run()
         while len(self.findings) < MOST_FINDINGS:
-            node = self.forced.first_unaccounted(self.outputs, frozenset(self.skipped))
+            node = self.forced.first_unaccounted(frozenset(self.skipped))
             if node is None:
                 break
             if not self._expand(node):
                 self._mend(node)
-        self.findings.extend(self._lost_outputs())
-        return self.findings, code_differences(self.forced), gather(self.forced, self.outputs)
+        return merged(self.findings), code_differences(self.forced), gather(self.forced)
 
     def _outputs(self) -> frozenset[Key]:
         known = [r.key for r in tensors_in(self.raw_trace.outputs)]
@@ -118,8 +116,16 @@ class Comparison:
             )
         )
 
-    def _lost_outputs(self) -> Iterable[Finding]:
-        return ()
+
+def merged(findings: list[Finding]) -> list[Finding]:
+    """One finding where a line that runs several times goes wrong in the same way each time."""
+    kept: dict[tuple[object, ...], Finding] = {}
+    for f in findings:
+        where = (f.raw.site, f.raw.api, f.raw.module) if f.raw is not None else (f.message,)
+        first = kept.setdefault((f.kind, f.argument, f.parameter, *where), f)
+        if first is not f:
+            first.occurrences += 1
+    return list(kept.values())
 
 
 def _stage(call: Call) -> Any:
@@ -134,6 +140,6 @@ def _figures(base: np.ndarray | None, raw: np.ndarray | None, dtype: str) -> Err
     if base is None or raw is None:
         return None
     found: Difference = difference(base, raw, dtype)
-    return ErrorFigures(*found)
+    return ErrorFigures(*found[:5])
 
 

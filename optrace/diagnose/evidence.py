@@ -26,10 +26,10 @@ def check_comparable(forced: Forced) -> None:
         )
 
 
-def gather(forced: Forced, outputs: frozenset[Key]) -> Evidence:
+def gather(forced: Forced) -> Evidence:
     """Counts over the calls of the forced run."""
     found = Evidence(base_calls=len(forced.base.nodes), raw_calls=len(forced.raw.nodes))
-    fine = forced.accounted(outputs)
+    fine = forced.accounted()
     used: set[Key] = set()
     for node in forced.raw.nodes:
         for key in node.outputs:

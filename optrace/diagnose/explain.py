@@ -35,6 +35,8 @@ def explain(forced: Forced, node: Node, raw_key: Key, base: Call, base_key: Key)
     """The cause of ``node`` not making base's value, most certain explanation first."""
     raw = node.call
     wanted = forced.base.trace.value(forced.base.refs[base_key])
+    if _superfluous(forced, node, base, base_key):
+        return Cause("extra_op", f"{raw.api} has no counterpart on the base side", None)
     by_input = _inputs(forced, node, base)
     if by_input is not None and by_input.kind in ("weight", "input"):
         return by_input
@@ -49,6 +51,13 @@ def explain(forced: Forced, node: Node, raw_key: Key, base: Call, base_key: Key)
     known = row.differences[0] if row is not None and row.differences else ""
     note = f"{raw.api} gives other numbers than {base.api} on equal inputs and equal arguments"
     return Cause("value", note, base, suggestion=known)
+
+
+def _superfluous(forced: Forced, node: Node, base: Call, base_key: Key) -> bool:
+    """Whether what should come out is what goes in (unless base's call is such a one, too)."""
+    if any(r.key == base_key for r in tensors_in(base.positional) + tensors_in(base.keyword)):
+        return False
+    return any(base_key in forced.base_keys(k) for k in node.inputs)
 
 
 # -- inputs ------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class ArgumentDifference(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct):
-    """One root cause."""
+    """One root cause. ``occurrences`` counts the runs of its line that go wrong in the same way."""
 
     kind: Kind
     message: str
@@ -67,6 +67,7 @@ class Finding(msgspec.Struct):
     suggestion: str = ""
     spread: Spread = Spread()
     step: int = 0
+    occurrences: int = 1
 
 
 class Warn(msgspec.Struct):

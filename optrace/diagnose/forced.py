@@ -6,16 +6,19 @@ what a call gets wrong here, it gets wrong by itself.
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from optrace.align.graph import Graph, Key, Node
 from optrace.align.index import Match, ValueIndex, is_weak
-from optrace.align.values import difference
 from optrace.diagnose.replay import Replayer, Unreplayable
 from optrace.ops import lookup, same_job
+
+
+# Parts of the names of calls that sum many products.
+CONTRACTIONS = ("mm", "matmul", "linear", "conv", "einsum", "attention", "rnn", "lstm", "gru", "dot", "bilinear", "fft")
 
 
 class Repair(NamedTuple):
@@ -28,8 +31,9 @@ class Repair(NamedTuple):
 class Forced:
     """State of a forced run; ``run`` brings it up to date from a node on."""
 
-    def __init__(self, base: Graph, raw: Graph, index: ValueIndex) -> None:
+    def __init__(self, base: Graph, raw: Graph, index: ValueIndex, outputs: frozenset[Key]) -> None:
         self.base = base
+        self.outputs = outputs
         self.raw = raw
         self.index = index
         self.replayer = Replayer(raw.trace)
@@ -38,6 +42,8 @@ class Forced:
         self.repairs: dict[Key, Repair] = {}
         self.own: dict[Key, np.ndarray] = {}
         self.unreplayable: dict[int, str] = {}
+        # Values that say little by themselves: masks, constants, counters.
+        self.weak: set[Key] = set()
         for ref in raw.leaves:
             self._leaf(ref.key)
 
@@ -67,7 +73,7 @@ class Forced:
     def step(self, node: Node) -> None:
         """Run one node on the current environment and match what comes out."""
         try:
-            made = self.outputs(node)
+            made = self.evaluate(node)
             self.unreplayable.pop(node.index, None)
         except Unreplayable as error:
             self.unreplayable[node.index] = str(error)
@@ -75,7 +81,7 @@ class Forced:
         for key in node.outputs:
             self._made(node, key, made.get(key))
 
-    def outputs(self, node: Node) -> dict[Key, np.ndarray]:
+    def evaluate(self, node: Node) -> dict[Key, np.ndarray]:
         """What ``node`` makes of the current environment; recorded outputs where nothing changed."""
         if self._untouched(node):
             known = {k: self.raw.trace.value(self.raw.refs[k]) for k in node.outputs}
@@ -116,7 +122,9 @@ class Forced:
         moves = row is not None and row.kind == "move"
         found = self.index.find(value, ref.dtype, self.reduction(node), moved=not moves)
         if is_weak(value):
-            found = [m for m in found if self._plausible(node, m)]
+            self.weak.add(key)
+            if key not in self.outputs:
+                found = [m for m in found if self._plausible(node, m)]
         self.matches[key] = found
         if found:
             best = found[0]
@@ -134,17 +142,20 @@ class Forced:
         )
 
     def reduction(self, node: Node) -> int:
-        """About how many products one element of the node's output sums."""
-        outs = [self.raw.refs[k].size for k in node.outputs] or [1]
-        ins = [self.raw.refs[k].size for k in node.inputs] or [1]
-        return max(1, max(ins) // max(1, max(outs)), *(self.raw.refs[k].shape[-1] for k in node.inputs if self.raw.refs[k].shape))
+        """How many products one element of the node's output sums; 1 for what is no contraction."""
+        name = node.call.api.rpartition(".")[2]
+        if not any(part in name for part in CONTRACTIONS):
+            return 1
+        shapes = [self.raw.refs[k].shape for k in node.inputs]
+        return max([1, *(math.prod(s[1:]) if len(s) > 3 else max(s[-2:]) for s in shapes if s)])
 
     # -- what is left ----------------------------------------------------------------------------
 
-    def accounted(self, outputs: frozenset[Key]) -> dict[Key, bool]:
+    def accounted(self) -> dict[Key, bool]:
         """For every value made: whether it equals a base value or only feeds values that do.
 
-        A value in ``outputs`` must equal one itself. One that nobody reads, outside ``outputs``, counts as fine.
+        An output of the run must equal one itself. Another value that nobody reads counts as fine, and
+        so does one that says little: if a mask is wrong, it shows where it is used.
         """
         fine: dict[Key, bool] = {}
         for node in reversed(self.raw.nodes):
@@ -152,8 +163,10 @@ class Forced:
             for key in node.outputs:
                 if self.matched(key):
                     fine[key] = True
-                elif key in outputs:
+                elif key in self.outputs:
                     fine[key] = False
+                elif key in self.weak:
+                    fine[key] = True
                 else:
                     readers = self.raw.consumers.get(key, ())
                     fine[key] = all(
@@ -162,17 +175,9 @@ class Forced:
                 node_fine = node_fine and fine[key]
         return fine
 
-    def first_unaccounted(self, outputs: frozenset[Key], skip: frozenset[int] = frozenset()) -> Node | None:
-        fine = self.accounted(outputs)
+    def first_unaccounted(self, skip: frozenset[int] = frozenset()) -> Node | None:
+        fine = self.accounted()
         for node in self.raw.nodes:
             if node.index not in skip and any(not fine[k] for k in node.outputs):
                 return node
         return None
-
-    def reasons(self) -> Counter[str]:
-        """Why calls could not be run again."""
-        return Counter(self.unreplayable.values())
-
-    def local_error(self, raw_key: Key, base_value: np.ndarray) -> object:
-        own = self.own.get(raw_key)
-        return None if own is None else difference(base_value, own, self.raw.refs[raw_key].dtype)

@@ -18,7 +18,7 @@ def culprit(forced: Forced, region: list[Node], hypothesis: Hypothesis) -> tuple
     first call that has no counterpart of its kind, or the one where the sides meet again.
     """
     if len(region) == 1 or region[-1].index != hypothesis.node.index:
-        return hypothesis.node, hypothesis.base
+        return _behind_moves(forced, hypothesis.node, hypothesis.base)
     pairs = [(node, _counterpart(forced, node)) for node in region[:-1]]
     pairs.append((hypothesis.node, hypothesis.base))
     for node, base in pairs:
@@ -29,6 +29,23 @@ def culprit(forced: Forced, region: list[Node], hypothesis: Hypothesis) -> tuple
         if base is not None and any(not forced.matched(r.key) for r in leaves):
             return node, base
     return region[0], pairs[0][1] if pairs[0][1] is not None else hypothesis.base
+
+
+def _behind_moves(forced: Forced, node: Node, base: Call | None) -> tuple[Node, Call | None]:
+    """The move that gave ``node`` its input in another shape than base's call reads, if that is all there is."""
+    if base is None or not ops.same_job(node.call.api, base.api) or argument_differences(base, node.call):
+        return node, base
+    mine = tensors_in(node.call.positional) + tensors_in(node.call.keyword)
+    theirs = tensors_in(base.positional) + tensors_in(base.keyword)
+    for ref, wanted in zip(mine, theirs):
+        index, makers = forced.raw.producer.get(ref.key), forced.base.makers.get(wanted.key)
+        if ref.shape == wanted.shape or index is None or not makers:
+            continue
+        maker = forced.raw.nodes[index]
+        row = ops.lookup(maker.call.api)
+        if row is not None and row.kind == "move":
+            return maker, makers[0]
+    return node, base
 
 
 def _counterpart(forced: Forced, node: Node) -> Call | None:

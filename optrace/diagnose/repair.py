@@ -169,6 +169,7 @@ def best(forced: Forced, first: Node, claimed: frozenset[int]) -> tuple[Verdict 
     """The repair to make for the trouble that starts at ``first``, and the raw calls it spans."""
     region = [first]
     fallback: Verdict | None = None
+    held: tuple[Verdict, list[Node]] | None = None
     node: Node | None = first
     tried = 0
     reached = set(first.outputs)
@@ -179,16 +180,25 @@ def best(forced: Forced, first: Node, claimed: frozenset[int]) -> tuple[Verdict 
         if good:
             top = max(v.share for v in good)
             # The order of proposal decides among those that do about as well.
-            return next(v for v in good if v.share >= top - 0.15), region
+            chosen = next(v for v in good if v.share >= top - 0.15)
+            if _same_shape(forced, chosen.hypothesis) or chosen.share >= 0.8:
+                return chosen, region
+            held = held or (chosen, list(region))
         if fallback is None:
             fallback = next((v for v in verdicts if v.hypothesis.how in ("same call", "same kind")), None)
         node = _next_unmatched(forced, node, reached)
         if node is not None:
             region.append(node)
             reached.update(node.outputs)
+    if held is not None:
+        return held
     if fallback is not None:
         return fallback, [first]
     return None, [first]
+
+
+def _same_shape(forced: Forced, h: Hypothesis) -> bool:
+    return forced.base.refs[h.base_key].shape == forced.raw.refs[h.raw_key].shape
 
 
 def _next_unmatched(forced: Forced, node: Node, reached: set[Key]) -> Node | None:

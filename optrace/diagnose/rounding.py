@@ -28,7 +28,7 @@ def same_function(forced: Forced, node: Node, raw_key: Key, base: Call, base_key
     if wanted is None or own is None or wanted.shape != own.shape:
         return False
     eps = epsilon(str(own.dtype))
-    gap = difference(wanted, own).rel_l2
+    gap = difference(wanted, own).scaled
     if not math.isfinite(gap) or gap > LOOSE_ULPS * eps or argument_differences(base, node.call):
         return False
     if not all(forced.matched(k) for k in node.inputs):
@@ -41,4 +41,4 @@ def same_function(forced: Forced, node: Node, raw_key: Key, base: Call, base_key
         return False
     if mine is None or theirs is None or mine.shape != theirs.shape:
         return False
-    return difference(theirs, mine).rel_l2 <= SAME or transposition(theirs, mine, "float32") is not None
+    return difference(theirs, mine).scaled <= SAME or transposition(theirs, mine, "float32") is not None

@@ -38,6 +38,7 @@ HOMES = (
     "paddle.sparse",
     "paddle.linalg",
     "paddle.framework.random",
+    "paddle.base.dygraph.generated_tensor_methods_patch",
 )
 NOT_OPS = frozenset(
     "is_tensor is_complex is_floating_point is_integer is_empty rank shape numel tolist broadcast_shape broadcast_shapes "
@@ -73,9 +74,10 @@ def targets() -> Iterator[Target]:
     for namespace in NAMESPACES:
         module = importlib.import_module(namespace)
         for name, value in vars(module).items():
-            if name.startswith("_") or name in NOT_OPS or not isinstance(value, types.FunctionType):
+            if name.startswith("_") or name in NOT_OPS:
                 continue
-            if value.__module__.startswith(HOMES):
+            function = isinstance(value, types.FunctionType) and value.__module__.startswith(HOMES)
+            if function or isinstance(value, types.BuiltinFunctionType):
                 yield Target(module, name, f"{namespace}.{name}")
     for name, value in list(vars(paddle.Tensor).items()):
         if name in NOT_OPS or (name.startswith("_") and name not in OPERATORS):
