@@ -15,7 +15,8 @@ class Use:
 
     ``perm`` turns the view into its role's own order of axes (a ``matrix`` is [in, out]), ``shape``
     is the shape then. ``source`` and ``result`` name the data tensors that go in and come out;
-    ``place`` is the position in the order of use. ``part`` numbers the parameters of a computed view.
+    ``place`` is the position in the order of use. ``part`` numbers the parameters of a computed view,
+    ``widths`` are the numbers of columns that joined parts brought along.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Use:
     call: int = -1
     part: int = -1
     partners: tuple[str, ...] = field(default=())
+    widths: tuple[int, ...] = field(default=())
 
     @property
     def size(self) -> int:

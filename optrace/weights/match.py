@@ -1,0 +1,190 @@
+"""Which use of the one model corresponds to which use of the other: a sequence alignment."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, field
+
+from optrace.weights.roles import STATISTICS
+from optrace.weights.uses import Use
+
+_GAP = -1.5
+# Sequences beyond this many cells are cut at stretches that can only correspond one way.
+_CELLS = 4_000_000
+_NEVER = float("-inf")
+
+
+@dataclass
+class Matching:
+    """Pairs of uses that fit, pairs that stand in the same place but do not fit, and the rest."""
+
+    pairs: list[tuple[Use, Use]] = field(default_factory=list)
+    misfits: list[tuple[Use, Use]] = field(default_factory=list)
+    base_only: list[Use] = field(default_factory=list)
+    raw_only: list[Use] = field(default_factory=list)
+    score: float = 0.0
+
+
+def fits(base: Use, raw: Use) -> bool:
+    """Whether the values of the one can be stored in the other."""
+    if base.size != raw.size:
+        return False
+    if base.squeezed == raw.squeezed:
+        return True
+    return base.role != raw.role and "matrix" not in (base.role, raw.role)
+
+
+@functools.lru_cache(maxsize=65536)
+def _words(name: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    parts = re.split(r"[._]|(?<=[a-z])(?=[A-Z0-9])", name)
+    return frozenset(p.lower() for p in parts if p), tuple(re.findall(r"\d+", name))
+
+
+_SYNONYMS = (
+    frozenset({"q", "query"}),
+    frozenset({"k", "key"}),
+    frozenset({"v", "value"}),
+    frozenset({"gamma", "weight", "scale"}),
+    frozenset({"beta", "bias", "shift"}),
+)
+
+
+@functools.lru_cache(maxsize=262144)
+def likeness(base: str, raw: str) -> float:
+    """How alike two names are, 0 to 1: shared words, synonyms, the same numbers."""
+    a, numbers_a = _words(base)
+    b, numbers_b = _words(raw)
+    if not a or not b:
+        return 0.0
+    shared = len(a & b) + sum(0.75 for s in _SYNONYMS if a & s and b & s and not a & b & s)
+    return 0.7 * shared / max(len(a), len(b)) + (0.3 if numbers_a == numbers_b else 0.0)
+
+
+_RELATED = {
+    frozenset({"shift", "token"}): 2.0,
+    frozenset({"shift", "table"}): 2.0,
+    frozenset({"token", "table"}): 2.0,
+    frozenset({"scale", "slope"}): 1.0,
+    frozenset({"conv", "matrix"}): 1.0,
+    frozenset({"mean", "minus"}): 2.0,
+    frozenset({"mean", "shift"}): 0.5,
+    frozenset({"minus", "shift"}): 0.5,
+    frozenset({"divisor", "scale"}): 0.5,
+    frozenset({"variance", "shift"}): 0.5,
+}
+
+
+def _role_score(base: str, raw: str) -> float:
+    if base == raw:
+        return 3.0
+    if base.startswith("recurrent:") or raw.startswith("recurrent:"):
+        local = (base if base.startswith("recurrent:") else raw).partition(":")[2]
+        other = raw if base.startswith("recurrent:") else base
+        return 1.0 if other == ("matrix" if local.startswith("weight") else "shift") else _NEVER
+    found = _RELATED.get(frozenset({base, raw}))
+    if found is not None:
+        return found
+    return 0.25 if base.startswith("other:") or raw.startswith("other:") else _NEVER
+
+
+def score(base: Use, raw: Use) -> float:
+    """What pairing two uses is worth; negative for a misfit, which may still beat two gaps."""
+    role = _role_score(base.role, raw.role)
+    if role == _NEVER:
+        return _NEVER
+    if base.buffer != raw.buffer and not {base.role, raw.role} & STATISTICS:
+        role -= 2.0
+    if not fits(base, raw):
+        # A misfit is worth naming only between two of a kind.
+        return -1.0 + 0.5 * likeness(base.name, raw.name) if base.role == raw.role and role >= 3.0 else _NEVER
+    same = 1.0 if base.shape == raw.shape else 0.5
+    return role + same + likeness(base.name, raw.name) + (0.2 if base.view.chain == raw.view.chain else 0.0)
+
+
+def match(base: list[Use], raw: list[Use]) -> Matching:
+    """The best alignment of two sequences that keeps both orders, then leftovers that fit regardless of order.
+
+    Among equals, what comes first is paired first.
+    """
+    found = Matching()
+    if len(base) == len(raw) and all(_same(a, b) for a, b in zip(base, raw)):
+        pairs = [(i, i) for i in range(len(base))]
+    else:
+        pairs = _align(base, raw)
+    for i, j in pairs:
+        (found.pairs if fits(base[i], raw[j]) else found.misfits).append((base[i], raw[j]))
+        found.score += score(base[i], raw[j])
+    taken_base, taken_raw = {i for i, _ in pairs}, {j for _, j in pairs}
+    found.base_only = [u for i, u in enumerate(base) if i not in taken_base]
+    found.raw_only = [u for j, u in enumerate(raw) if j not in taken_raw]
+    _leftovers(found)
+    found.score += _GAP * (len(found.base_only) + len(found.raw_only))
+    return found
+
+
+def _same(a: Use, b: Use) -> bool:
+    return a.role == b.role and a.squeezed == b.squeezed and a.buffer == b.buffer
+
+
+def _align(base: list[Use], raw: list[Use]) -> list[tuple[int, int]]:
+    n, m = len(base), len(raw)
+    # Ends that can only correspond one way need no table.
+    head = 0
+    while head < min(n, m) and _same(base[head], raw[head]) and likeness(base[head].name, raw[head].name) > 0.9:
+        head += 1
+    if n * m > _CELLS and head == 0:
+        while head < min(n, m) and _same(base[head], raw[head]):
+            head += 1
+    rest = _table(base[head:], raw[head:])
+    return [(i, i) for i in range(head)] + [(i + head, j + head) for i, j in rest]
+
+
+def _table(base: list[Use], raw: list[Use]) -> list[tuple[int, int]]:
+    n, m = len(base), len(raw)
+    best = [[0.0] * (m + 1) for _ in range(n + 1)]
+    pair: list[list[float]] = []
+    for j in range(m - 1, -1, -1):
+        best[n][j] = best[n][j + 1] + _gap(raw[j])
+    for i in range(n - 1, -1, -1):
+        row, below = best[i], best[i + 1]
+        gap = _gap(base[i])
+        row[m] = below[m] + gap
+        worth = [score(base[i], r) for r in raw]
+        pair.append(worth)
+        for j in range(m - 1, -1, -1):
+            row[j] = max(below[j + 1] + worth[j], below[j] + gap, row[j + 1] + _gap(raw[j]))
+    pair.reverse()
+    found: list[tuple[int, int]] = []
+    i = j = 0
+    while i < n and j < m:
+        if best[i][j] == best[i + 1][j + 1] + pair[i][j]:
+            found.append((i, j))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j] + _gap(base[i]):
+            i += 1
+        else:
+            j += 1
+    return found
+
+
+def _gap(use: Use) -> float:
+    """Buffers that hold constants have no counterpart as a rule."""
+    return -0.05 if use.buffer and use.role not in STATISTICS else _GAP
+
+
+def _leftovers(found: Matching) -> None:
+    """Pair what the order kept apart: same role, same shape, most alike names first."""
+    options = [
+        (score(b, r), -i, -j, b, r)
+        for i, b in enumerate(found.base_only)
+        for j, r in enumerate(found.raw_only)
+        if b.role == r.role and fits(b, r)
+    ]
+    options.sort(key=lambda o: o[:3], reverse=True)
+    for worth, _, _, b, r in options:
+        if any(b is u for u in found.base_only) and any(r is u for u in found.raw_only):
+            found.pairs.append((b, r))
+            found.score += worth - 0.5
+            found.base_only = [u for u in found.base_only if u is not b]
+            found.raw_only = [u for u in found.raw_only if u is not r]

@@ -1,0 +1,200 @@
+"""From paired uses to the arrays that the raw model's parameters are to hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optrace.weights.inventory import Inventory
+from optrace.weights.match import Matching
+from optrace.weights.roles import STATISTICS
+from optrace.weights.uses import Use
+
+
+@dataclass
+class Row:
+    """One line of a report: which parameters became which, and how."""
+
+    base: tuple[str, ...]
+    raw: tuple[str, ...]
+    how: str
+    method: str
+
+
+@dataclass
+class Plan:
+    """Arrays by raw name, with what is left over.
+
+    ``missing`` are raw parameters in use that nothing fits, ``spare`` base parameters in use that
+    nothing takes, ``conflicts`` raw parameters that two different base arrays claim.
+    """
+
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    misfits: list[tuple[Use, Use]] = field(default_factory=list)
+    missing: list[Use] = field(default_factory=list)
+    spare: list[Use] = field(default_factory=list)
+    conflicts: list[tuple[str, str, str]] = field(default_factory=list)
+    pairs: list[tuple[Use, Use]] = field(default_factory=list)
+    method: str = "use"
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.arrays) and not (self.misfits or self.missing or self.spare or self.conflicts)
+
+    @property
+    def faults(self) -> int:
+        return len(self.misfits) * 2 + len(self.missing) + len(self.spare) + len(self.conflicts)
+
+
+def build(matching: Matching, base: Inventory, raw: Inventory, method: str, fixed: frozenset[str] = frozenset()) -> Plan:
+    """Turn a matching into arrays; raw names in ``fixed`` are settled already and left out."""
+    plan = Plan(method=method, misfits=list(matching.misfits), pairs=list(matching.pairs))
+    sources: dict[str, tuple[str, ...]] = {}
+    partial: dict[str, np.ndarray] = {}
+    used_base: set[str] = set()
+    for theirs, mine in matching.pairs:
+        used_base.update(theirs.view.names)
+        if set(mine.view.names) <= fixed or not _carried(theirs, mine, base, raw):
+            continue
+        for name, array, covered in _values(theirs, mine, base, raw):
+            known = plan.arrays.get(name)
+            if known is None:
+                plan.arrays[name], partial[name] = array, covered
+                sources[name] = theirs.view.names
+                plan.rows.append(Row(theirs.view.names, mine.view.names, _how(theirs, mine), method))
+            else:
+                _merge(plan, name, array, covered, partial, (sources[name], theirs.view.names))
+    settled = set(plan.arrays) | fixed
+    plan.missing = _first(u for u in matching.raw_only if _matters(u, raw) and not settled.issuperset(u.view.names))
+    plan.spare = _first(
+        u for u in matching.base_only if _matters(u, base) and not used_base.issuperset(u.view.names)
+    )
+    known_misfits = {u.name for pair in plan.misfits for u in pair}
+    plan.misfits = [p for p in plan.misfits if not (p[1].name in settled and p[0].name in used_base)]
+    plan.missing = [u for u in plan.missing if u.name not in known_misfits]
+    plan.spare = [u for u in plan.spare if u.name not in known_misfits]
+    return plan
+
+
+def _first(uses: object) -> list[Use]:
+    found: dict[str, Use] = {}
+    for use in uses:  # type: ignore[attr-defined]
+        found.setdefault(use.name, use)
+    return list(found.values())
+
+
+def _matters(use: Use, inventory: Inventory) -> bool:
+    """Whether a use without counterpart is a fault: constants kept in buffers are not."""
+    return not use.buffer or use.role in STATISTICS
+
+
+def _carried(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> bool:
+    """Whether the values go over: parameters and statistics do, constants that the code makes itself don't."""
+    if not theirs.buffer and not mine.buffer:
+        return True
+    if mine.role in STATISTICS or theirs.role in STATISTICS:
+        return True
+    floating = "float" in base[theirs.name].dtype and "float" in raw[mine.name].dtype
+    return floating and theirs.name in base.persistent and mine.name in raw.persistent
+
+
+def _values(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """(raw name, array, elements covered) for each raw parameter of the use; dtype as in the base model."""
+    if mine.part >= 0:
+        theirs, mine = _alone(theirs, base), _alone(mine, raw)
+    if theirs.plain and mine.plain:
+        array = base.array(theirs.name).transpose(theirs.perm).reshape(theirs.shape)
+        shape = raw[mine.name].shape
+        turned = tuple(shape[a] for a in mine.perm)
+        back = tuple(int(a) for a in np.argsort(mine.perm))
+        array = np.ascontiguousarray(array.reshape(turned).transpose(back))
+        return [(mine.name, array, np.ones(1, bool))]
+    whole = _whole(theirs, mine, base, raw)
+    if whole is not None:
+        return [(mine.name, whole, np.ones(1, bool))]
+    return _scattered(theirs, mine, base, raw)
+
+
+def _alone(use: Use, inventory: Inventory) -> Use:
+    """A parameter inside a computed view, by itself: turned as the view is where it has its shape."""
+    from optrace.weights.views import View
+
+    shape = inventory[use.name].shape
+    perm = use.perm if shape == use.view.shape else tuple(range(len(shape)))
+    return Use(use.name, use.role, View((use.name,), shape), perm, tuple(shape[a] for a in perm))
+
+
+def _indices(use: Use, inventory: Inventory) -> tuple[np.ndarray, dict[str, int], int]:
+    sizes = {n: inventory[n].shape for n in use.view.names}
+    starts, total = {}, 0
+    for name, shape in sizes.items():
+        starts[name] = total
+        total += int(np.prod(shape, dtype=np.int64))
+    index = use.view.index(starts, sizes).transpose(use.perm)
+    return index.reshape(-1), starts, total
+
+
+def _whole(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> np.ndarray | None:
+    """The base parameter as it is, where both sides use the same part of parameters of one size."""
+    if len(theirs.view.names) != 1 or len(mine.view.names) != 1:
+        return None
+    a, b = base[theirs.name].shape, raw[mine.name].shape
+    if tuple(d for d in a if d != 1) != tuple(d for d in b if d != 1):
+        return None
+    left, right = _indices(theirs, base)[0], _indices(mine, raw)[0]
+    if left.shape != right.shape or not np.array_equal(left, right):
+        return None
+    return base.array(theirs.name).reshape(b)
+
+
+def _scattered(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    flat = np.concatenate([base.array(n).reshape(-1) for n in theirs.view.names])
+    values = flat[_indices(theirs, base)[0]]
+    index, starts, total = _indices(mine, raw)
+    held = np.zeros(total, flat.dtype)
+    covered = np.zeros(total, bool)
+    held[index], covered[index] = values, True
+    found = []
+    for name, start in starts.items():
+        shape = raw[name].shape
+        end = start + int(np.prod(shape, dtype=np.int64))
+        part, mask = held[start:end].reshape(shape), covered[start:end].reshape(shape)
+        if not mask.all():
+            part = np.where(mask, part, raw.array(name).astype(flat.dtype))
+        found.append((name, part, mask))
+    return found
+
+
+def _merge(
+    plan: Plan,
+    name: str,
+    array: np.ndarray,
+    covered: np.ndarray,
+    partial: dict[str, np.ndarray],
+    origins: tuple[tuple[str, ...], tuple[str, ...]],
+) -> None:
+    """A second use of a raw parameter: it fills what is open and must agree on the rest."""
+    before = np.broadcast_to(partial[name], array.shape)
+    now = np.broadcast_to(covered, array.shape)
+    both = before & now
+    if not np.array_equal(plan.arrays[name][both], array[both]):
+        plan.conflicts.append((name, ", ".join(origins[0]), ", ".join(origins[1])))
+        return
+    plan.arrays[name] = np.where(now & ~before, array, plan.arrays[name])
+    partial[name] = before | now
+
+
+def _how(theirs: Use, mine: Use) -> str:
+    if len(theirs.view.names) > 1 and len(mine.view.names) > 1:
+        return "regrouped"
+    if len(mine.view.names) > 1:
+        return f"split in {len(mine.view.names)}"
+    if len(theirs.view.names) > 1:
+        return f"joined from {len(theirs.view.names)}"
+    if not (theirs.plain and mine.plain):
+        return "rearranged"
+    if theirs.perm != mine.perm and len(theirs.shape) > 1:
+        return "transposed"
+    return "copied"
