@@ -13,7 +13,7 @@ import numpy as np
 from optrace.align.graph import Graph, Key
 from optrace.align.values import agree, as_float, difference
 
-# A value with at most this many distinct elements (masks, zeros, flags) says little by itself.
+# A value with at most this many distinct, round elements (masks, zeros, flags) says little by itself.
 FEW = 3
 # Candidates from the features are looked at closely when their norms are within this share.
 _NEAR = 1e-3
@@ -53,8 +53,13 @@ def features(array: np.ndarray) -> _Features:
     flat = as_float(array).reshape(-1)
     flat = np.where(np.isfinite(flat), flat, 0.0)
     sample = flat if flat.size <= _SAMPLE else flat[:_SAMPLE]
-    few = flat.size <= FEW or (np.unique(sample[:64]).size <= FEW and np.unique(sample).size <= FEW)
+    few = np.unique(sample[:64]).size <= FEW and (distinct := np.unique(sample)).size <= FEW and _round(distinct)
     return _Features(float(np.sqrt(flat @ flat)), float(flat.sum()), bool(few))
+
+
+def _round(numbers: np.ndarray) -> bool:
+    """Whether all are numbers that a person types: few binary digits, or the huge ones of masks."""
+    return bool(np.all((numbers * 64 == np.round(numbers * 64)) | (np.abs(numbers) >= 1e3)))
 
 
 def is_weak(array: np.ndarray) -> bool:

@@ -23,6 +23,8 @@ from optrace.trace.records import Call, tensors_in
 
 # A port with more independent mistakes than this is not a port yet.
 MOST_FINDINGS = 60
+# Of several places where trouble may have begun, this many are looked into at a time.
+MOST_ROOTS = 6
 
 
 class Comparison:
@@ -46,12 +48,9 @@ class Comparison:
     def run(self) -> tuple[list[Finding], list[Warn], Evidence]:
         check_comparable(self.forced)
         self.forced.run()
-        while len(self.findings) < MOST_FINDINGS:
-            node = self.forced.first_unaccounted(frozenset(self.skipped))
-            if node is None:
-                break
-            if not self._expand(node):
-                self._mend(node)
+        while len(self.findings) < MOST_FINDINGS and self._one_cause():
+            pass
+        self.findings.sort(key=lambda f: f.raw.id if f.raw is not None else -1)
         return merged(self.findings), code_differences(self.forced), gather(self.forced)
 
     def _outputs(self) -> frozenset[Key]:
@@ -61,13 +60,23 @@ class Comparison:
 
     # -- one cause -------------------------------------------------------------------------------
 
-    def _expand(self, node: Node) -> bool:
-        """Open base's fused calls that read what ``node`` reads; true when that brought new values."""
-        return False
+    def _one_cause(self) -> bool:
+        """Find, report and mend one cause; false when nothing is left to explain."""
+        roots = [n for n in self.forced.roots() if n.index not in self.skipped]
+        if not roots:
+            return False
+        tried: list[tuple[tuple[bool, int, int], repair.Repairable]] = []
+        for root in roots[:MOST_ROOTS]:
+            found = repair.best(self.forced, root, frozenset(self.claimed))
+            order = (self.forced.witnessed(root), len(found.region) if found.sure else 99, root.index)
+            tried.append((order, found))
+        self._mend(min(tried, key=lambda t: t[0])[1])
+        return True
 
-    def _mend(self, first: Node) -> None:
-        verdict, region = repair.best(self.forced, first, frozenset(self.claimed))
+    def _mend(self, found: repair.Repairable) -> None:
+        verdict, region = found.verdict, found.region
         if verdict is None:
+            first = region[0]
             self._report(first, first.outputs[0], None, None, _unlocated(first))
             self.skipped.update([first.index, *self.raw.descendants(first.index)])
             return

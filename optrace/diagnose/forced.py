@@ -175,9 +175,24 @@ class Forced:
                 node_fine = node_fine and fine[key]
         return fine
 
-    def first_unaccounted(self, skip: frozenset[int] = frozenset()) -> Node | None:
+    def roots(self) -> list[Node]:
+        """Nodes that are not accounted for although all they read is, in order."""
         fine = self.accounted()
-        for node in self.raw.nodes:
-            if node.index not in skip and any(not fine[k] for k in node.outputs):
-                return node
-        return None
+        return [
+            node
+            for node in self.raw.nodes
+            if any(not fine[k] for k in node.outputs) and all(fine.get(k, True) for k in node.inputs)
+        ]
+
+    def witnessed(self, node: Node) -> bool:
+        """Whether a value that ``node`` made, as it is, led to a base value somewhere."""
+        reached = {k for k in node.outputs if not self.matched(k)}
+        for later in self.raw.nodes[node.index + 1 :]:
+            if reached.isdisjoint(later.inputs):
+                continue
+            for key in later.outputs:
+                if key in self.matches and self.matches[key] and key not in self.weak:
+                    return True
+                if not self.matched(key):
+                    reached.add(key)
+        return False

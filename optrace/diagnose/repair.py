@@ -42,6 +42,14 @@ class Verdict(NamedTuple):
         return self.agreed / self.looked_at if self.looked_at else 0.5
 
 
+class Repairable(NamedTuple):
+    """The best repair found from one root, the raw calls it spans, and whether what follows bears it out."""
+
+    verdict: Verdict | None
+    region: list[Node]
+    sure: bool
+
+
 def propose(forced: Forced, node: Node, claimed: frozenset[int]) -> list[Hypothesis]:
     """Base values that ``node``'s main output may stand for, the likeliest first."""
     raw_key = main_output(forced, node)
@@ -154,8 +162,7 @@ def judge(forced: Forced, hypothesis: Hypothesis) -> Verdict:
             for key in node.outputs:
                 forced._made(node, key, made.get(key))
             counted = [k for k in node.outputs if k in made and not is_weak(made[k])]
-            row = lookup(node.call.api)
-            if counted and (row is None or row.kind != "move"):
+            if counted and not _moves(node.call):
                 looked_at += 1
                 agreed += any(forced.matched(k) for k in counted)
             if looked_at >= _AHEAD:
@@ -165,11 +172,11 @@ def judge(forced: Forced, hypothesis: Hypothesis) -> Verdict:
     return Verdict(hypothesis, agreed, looked_at)
 
 
-def best(forced: Forced, first: Node, claimed: frozenset[int]) -> tuple[Verdict | None, list[Node]]:
+def best(forced: Forced, first: Node, claimed: frozenset[int]) -> Repairable:
     """The repair to make for the trouble that starts at ``first``, and the raw calls it spans."""
     region = [first]
     fallback: Verdict | None = None
-    held: tuple[Verdict, list[Node]] | None = None
+    held: Repairable | None = None
     node: Node | None = first
     tried = 0
     reached = set(first.outputs)
@@ -181,9 +188,11 @@ def best(forced: Forced, first: Node, claimed: frozenset[int]) -> tuple[Verdict 
             top = max(v.share for v in good)
             # The order of proposal decides among those that do about as well.
             chosen = next(v for v in good if v.share >= top - 0.15)
-            if _same_shape(forced, chosen.hypothesis) or chosen.share >= 0.8:
-                return chosen, region
-            held = held or (chosen, list(region))
+            # Another shape is believed of a computing call that all the rest agrees with, not of a mere move.
+            computes = not _moves(node.call)
+            if _same_shape(forced, chosen.hypothesis) or (computes and chosen.share >= 0.8):
+                return Repairable(chosen, region, True)
+            held = held or Repairable(chosen, list(region), False)
         if fallback is None:
             fallback = next((v for v in verdicts if v.hypothesis.how in ("same call", "same kind")), None)
         node = _next_unmatched(forced, node, reached)
@@ -193,8 +202,13 @@ def best(forced: Forced, first: Node, claimed: frozenset[int]) -> tuple[Verdict 
     if held is not None:
         return held
     if fallback is not None:
-        return fallback, [first]
-    return None, [first]
+        return Repairable(fallback, [first], False)
+    return Repairable(None, [first], False)
+
+
+def _moves(call: Call) -> bool:
+    row = lookup(call.api)
+    return row is not None and row.kind == "move"
 
 
 def _same_shape(forced: Forced, h: Hypothesis) -> bool:

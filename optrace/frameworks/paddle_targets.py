@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -89,8 +90,23 @@ def targets() -> Iterator[Target]:
     for name, value in vars(paddle._C_ops).items():
         if isinstance(value, types.BuiltinFunctionType) and not name.startswith(C_NOT_OPS):
             yield Target(paddle._C_ops, name, f"paddle._C_ops.{name}")
+    yield from _early_bound()
     for api, (owner, attribute) in BACKWARD.items():
         yield Target(owner, attribute, api)
+
+
+def _early_bound() -> Iterator[Target]:
+    """Where other modules hold a C function under a name of their own (``from paddle import matmul``)."""
+    level = {id(v): n for n, v in vars(paddle._C_ops).items() if isinstance(v, types.BuiltinFunctionType)}
+    listed = {*NAMESPACES, "paddle._C_ops"}
+    for module_name, module in list(sys.modules.items()):
+        if module_name in listed or module_name.startswith(("paddle.base.libpaddle", "paddle._C_ops")):
+            continue
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if id(value) in level:
+                short = level[id(value)]
+                public = getattr(paddle, short, None) is value
+                yield Target(module, name, f"paddle.{short}" if public else f"paddle._C_ops.{short}")
 
 
 def resolve(api: str) -> Callable[..., Any]:

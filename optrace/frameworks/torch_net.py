@@ -20,6 +20,7 @@ from optrace.frameworks.torch_targets import NOT_OP_DUNDERS, NOT_OPS, VIEW_PROPE
 
 # Modules whose Python functions ask has_torch_function before they run their body.
 _ASKING = (torch.nn.functional, torch.functional, torch._tensor)
+_ASKING_NAMES = frozenset(m.__name__ for m in _ASKING)
 _QUESTIONS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 
@@ -84,7 +85,8 @@ class _Mode(TorchFunctionMode):
         return self._run(original, types_, args, kwargs)
 
     def _run(self, original: Any, types_: Any, args: Any, kwargs: Any) -> Any:
-        if not isinstance(original, types.FunctionType) or not _PLAIN.issuperset(types_):
+        asks = isinstance(original, types.FunctionType) and original.__globals__.get("__name__") in _ASKING_NAMES
+        if not asks or not _PLAIN.issuperset(types_):
             return original(*args, **kwargs)
         # Run the body with this mode on again, or the subscripts inside it would be missed.
         self._local.starting = True
