@@ -1,0 +1,188 @@
+"""``assign_weight``: carry the base model's weights over to the raw model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from optrace.diagnose.run import run_model, sides
+from optrace.errors import ModelError, WeightError
+from optrace.weights import by_structure, repair
+from optrace.weights.by_use import UseReader
+from optrace.weights.flow import Flow
+from optrace.weights.fuse import join_siblings
+from optrace.weights.inventory import Inventory
+from optrace.weights.match import Matching, match
+from optrace.weights.plan import Plan, build
+from optrace.weights.report import WeightReport, failure
+from optrace.weights.settled import Settled, settle
+from optrace.weights.uses import Use
+from optrace.weights.verify import Agreement, compare, forward
+
+
+def assign_weight(
+    base_model: Any,
+    raw_model: Any,
+    inputs: Any = None,
+    *,
+    layer_map: Any = None,
+    rules: Any = None,
+) -> WeightReport:
+    """Give ``raw_model`` the weights of ``base_model``; either may be of either framework.
+
+    ``inputs``: a dict (or tuple) of numpy arrays for both models, or a pair of them; with inputs the
+    parameters are matched by what they are used for and the result is verified by running both.
+    ``layer_map``: pairs of layers, as objects or names (``{base: raw}`` or a list of pairs).
+    ``rules``: ``{raw parameter: base parameter}`` or a list of rules, see ``optrace.weights.rules``.
+
+    Raises ``WeightError`` when a parameter in use finds no counterpart; then nothing was assigned.
+    """
+    return Assignment(base_model, raw_model, inputs, layer_map, rules).run()
+
+
+class Assignment:
+    """One run of ``assign_weight``."""
+
+    def __init__(self, base_model: Any, raw_model: Any, inputs: Any, layer_map: Any, rules: Any) -> None:
+        self.base = Inventory(base_model)
+        self.raw = Inventory(raw_model)
+        self.inputs = sides(base_model, raw_model, inputs) if inputs is not None else None
+        self.notes: list[str] = []
+        self.settled: Settled = settle(self.base, self.raw, rules, layer_map)
+        self.traced: tuple[_Side, _Side] | None = None
+        self._expected: list[np.ndarray] | None = None
+
+    def run(self) -> WeightReport:
+        before = {owned.name: self.raw.array(owned.name) for owned in self.raw}
+        try:
+            return self._run()
+        except BaseException:
+            self._write(before)
+            raise
+
+    def _run(self) -> WeightReport:
+        self._trace()
+        best: tuple[Plan, Agreement] | None = None
+        plans = list(self._plans())
+        for plan in plans:
+            if not plan.complete:
+                continue
+            agreement = self._try(plan.arrays)
+            if agreement.close is not False:
+                return self._report(plan, agreement)
+            if best is None or agreement.difference < best[1].difference:
+                best = plan, agreement
+        if best is None:
+            plan = min(plans, key=lambda p: p.faults)
+            raise WeightError(failure(plan, self.base, self.raw))
+        plan, agreement = best
+        if self.traced is not None:
+            repaired = repair.search(self, plan, agreement)
+            if repaired is not None:
+                return self._report(*repaired)
+        self._try(plan.arrays)
+        return self._report(plan, agreement)
+
+    # -- candidates ------------------------------------------------------------------------------
+
+    def _trace(self) -> None:
+        """Read the uses of both models, where inputs were given and the models run."""
+        if self.inputs is None:
+            return
+        try:
+            self.traced = _Side(self.base, self.inputs[0]), _Side(self.raw, self.inputs[1])
+        except ModelError as error:
+            self.notes.append(f"the models could not be run, so their structure was compared instead: {error}")
+
+    def _plans(self) -> Iterator[Plan]:
+        """Ways to pair the parameters, the most trustworthy first; equal ones once."""
+        if self.settled.covers(self.raw):
+            yield self._with_settled(Plan(method="rules"))
+            return
+        if self.traced is not None:
+            base, raw = self.traced
+            for first_only in (False, True):
+                for order in ("data", "calls"):
+                    yield self._plan(base.ordered(order, first_only), raw.ordered(order, first_only), "use")
+        else:
+            yield self._plan(by_structure.read(self.base), by_structure.read(self.raw), "structure")
+
+    def _plan(self, base: list[Use], raw: list[Use], method: str) -> Plan:
+        base = [u for u in base if not self.settled.base.issuperset(u.view.names)]
+        raw = [u for u in raw if not self.settled.raw.issuperset(u.view.names)]
+        matching = self._match(base, raw)
+        return self._with_settled(build(matching, self.base, self.raw, method))
+
+    def _match(self, base: list[Use], raw: list[Use]) -> Matching:
+        cut = [side.flow.column_groups for side in self.traced] if self.traced is not None else [None, None]
+        options = [(base, raw)]
+        joined_raw, base_for_raw = join_siblings(raw, base, cut[0])
+        options.append((base_for_raw, joined_raw))
+        joined_base, raw_for_base = join_siblings(base_for_raw, joined_raw, cut[1])
+        options.append((joined_base, raw_for_base))
+        found = [match(b, r) for b, r in options]
+        return max(found, key=lambda m: (-len(m.misfits) - len(m.base_only) - len(m.raw_only), m.score))
+
+    def _with_settled(self, plan: Plan) -> Plan:
+        plan.arrays.update(self.settled.arrays)
+        plan.rows = self.settled.rows + plan.rows
+        return plan
+
+    # -- trying ----------------------------------------------------------------------------------
+
+    def _write(self, arrays: dict[str, np.ndarray]) -> None:
+        for name, array in arrays.items():
+            self.raw.framework.assign(self.raw[name].tensor, array)
+
+    def _try(self, arrays: dict[str, np.ndarray]) -> Agreement:
+        """Assign, then run both models."""
+        self._write(arrays)
+        if self.inputs is None:
+            return Agreement(None, note="no inputs given")
+        try:
+            if self._expected is None:
+                self._expected = forward(self.base.model, self.inputs[0])
+            return compare(self._expected, forward(self.raw.model, self.inputs[1]))
+        except Exception as error:  # a user's model may raise anything
+            return Agreement(None, note=f"a model raised {type(error).__name__}: {error}")
+
+    # -- the result ------------------------------------------------------------------------------
+
+    def _report(self, plan: Plan, agreement: Agreement) -> WeightReport:
+        shapes = {f"b:{o.name}": str(list(o.shape)) for o in self.base}
+        shapes.update({f"r:{o.name}": str(list(o.shape)) for o in self.raw})
+        taken = {name for row in plan.rows for name in row.base}
+        report = WeightReport(plan.rows, notes=self.notes, shapes=shapes)
+        report.agreement = agreement if self.inputs is not None else None
+        report.unused_raw = [o.name for o in self.raw if o.name not in plan.arrays]
+        report.unused_base = [o.name for o in self.base if o.name not in taken]
+        return report
+
+
+class _Side:
+    """One model with the uses of its parameters as a run showed them."""
+
+    def __init__(self, inventory: Inventory, inputs: Any) -> None:
+        framework = inventory.framework
+        with framework.no_grad():
+            self.trace = run_model(inventory.model, inputs, train=False, level="meta")
+        self.inventory = inventory
+        self.reader = UseReader(framework, self.trace, inventory)
+        self.flow = Flow(self.trace, self.reader)
+
+    def ordered(self, order: str, first_only: bool) -> list[Use]:
+        """Uses by data flow or in the order of the calls, every one or the first of each parameter."""
+        uses = self.flow.by_data(self.reader.uses) if order == "data" else self.reader.uses
+        for use in uses:
+            use.buffer = any(self.inventory[n].buffer for n in use.view.names)
+        if not first_only:
+            return list(uses)
+        seen: set[tuple[str, ...]] = set()
+        first = []
+        for use in uses:
+            if (key := (*use.view.names, str(use.part))) not in seen:
+                seen.add(key)
+                first.append(use)
+        return first

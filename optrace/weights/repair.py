@@ -1,0 +1,2 @@
+def search(assignment, plan, agreement):
+    return None
