@@ -6,7 +6,7 @@ import numpy as np
 
 from optrace.frameworks.base import Framework
 from optrace.trace.model import Trace
-from optrace.trace.records import TensorRef, tensors_in
+from optrace.trace.records import Call, TensorRef, tensors_in
 from optrace.weights.by_use import Key, UseReader
 from optrace.weights.roles import MOVES, op_name
 from optrace.weights.uses import Use
@@ -95,6 +95,15 @@ class Flow:
         found.sort(key=lambda item: item[0])
         return _partition([group for _, group in found], sizes, columns)
 
+    def _is_move(self, call: Call) -> bool:
+        """Whether the call only moves one tensor; joining it to an empty one (a fresh cache) counts."""
+        op = op_name(call.api)
+        if op in MOVES:
+            return len(self._inputs[call.id]) == 1
+        if op not in ("cat", "concat", "concatenate"):
+            return False
+        return sum(r.size > 0 for r in tensors_in([call.positional, call.keyword])) == 1
+
     def _moved_from(self, key: Key, array: np.ndarray) -> dict[Key, np.ndarray]:
         """Everything that moves alone make of ``array`` standing for the tensor ``key``."""
         known = {key: array}
@@ -103,7 +112,7 @@ class Flow:
             current = frontier.pop()
             for number in self._consumers.get(current, ()):
                 call = self.trace.calls[number]
-                if op_name(call.api) not in MOVES or len(self._inputs[number]) != 1:
+                if not self._is_move(call):
                     continue
                 try:
                     results = repeat(call, {current: known[current]})
@@ -124,7 +133,7 @@ class Flow:
             current = stack.pop()
             for number in self._consumers.get(current, ()):
                 call = self.trace.calls[number]
-                if op_name(call.api) in MOVES and len(self._inputs[number]) == 1:
+                if self._is_move(call):
                     for ref in tensors_in(call.outputs):
                         if ref.key not in seen:
                             seen.add(ref.key)

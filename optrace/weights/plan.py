@@ -58,14 +58,16 @@ def build(matching: Matching, base: Inventory, raw: Inventory, method: str, fixe
         used_base.update(theirs.view.names)
         if set(mine.view.names) <= fixed or not _carried(theirs, mine, base, raw):
             continue
+        new = False
         for name, array, covered in _values(theirs, mine, base, raw):
-            known = plan.arrays.get(name)
-            if known is None:
+            if name not in plan.arrays:
                 plan.arrays[name], partial[name] = array, covered
                 sources[name] = theirs.view.names
-                plan.rows.append(Row(theirs.view.names, mine.view.names, _how(theirs, mine), method))
+                new = True
             else:
                 _merge(plan, name, array, covered, partial, (sources[name], theirs.view.names))
+        if new:
+            plan.rows.append(Row(theirs.view.names, mine.view.names, _how(theirs, mine), method))
     settled = set(plan.arrays) | fixed
     plan.missing = _first(u for u in matching.raw_only if _matters(u, raw) and not settled.issuperset(u.view.names))
     plan.spare = _first(
