@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optrace.align.graph import Graph, Key
-from optrace.align.values import agree, as_float, difference
+from optrace.align.values import agree, as_float, clearly_apart, difference
 
 # A value with at most this many distinct, round elements (masks, zeros, flags) says little by itself.
 FEW = 3
@@ -45,16 +45,18 @@ class Match(NamedTuple):
 
 class _Features(NamedTuple):
     norm: float
-    total: float
     distinct_few: bool
 
 
 def features(array: np.ndarray) -> _Features:
     flat = as_float(array).reshape(-1)
-    flat = np.where(np.isfinite(flat), flat, 0.0)
+    norm = float(np.sqrt(flat @ flat))
+    if not math.isfinite(norm):
+        flat = np.where(np.isfinite(flat), flat, 0.0)
+        norm = float(np.sqrt(flat @ flat))
     sample = flat if flat.size <= _SAMPLE else flat[:_SAMPLE]
     few = np.unique(sample[:64]).size <= FEW and (distinct := np.unique(sample)).size <= FEW and _round(distinct)
-    return _Features(float(np.sqrt(flat @ flat)), float(flat.sum()), bool(few))
+    return _Features(norm, bool(few))
 
 
 def _round(numbers: np.ndarray) -> bool:
@@ -108,12 +110,10 @@ class ValueIndex:
             base = self.graph.trace.value(self.graph.refs[key])
             if base is None:
                 continue
-            if base.shape == value.shape:
-                if agree(difference(base, value, dtype), dtype, reduction):
-                    strict.append(Match(key, Layout(None, value.shape), True))
-                    continue
-            elif agree(difference(base.reshape(value.shape), value, dtype), dtype, reduction):
-                loose.append(Match(key, Layout(None, value.shape), False))
+            same_order = base if base.shape == value.shape else base.reshape(value.shape)
+            if _equal(same_order, value, dtype, reduction):
+                plain = Match(key, Layout(None, value.shape), base.shape == value.shape)
+                (strict if plain.strict else loose).append(plain)
                 continue
             if moved and not f.distinct_few:
                 axes = transposition(base, value, dtype, reduction)
@@ -136,9 +136,15 @@ def transposition(base: np.ndarray, raw: np.ndarray, dtype: str, reduction: int 
         probe = moved.reshape(-1)[:8], raw.reshape(-1)[:8]
         if not np.allclose(as_float(probe[0]), as_float(probe[1]), rtol=1e-2, atol=1e-3, equal_nan=True):
             continue
-        if agree(difference(moved.reshape(raw.shape), raw, dtype), dtype, reduction):
+        if _equal(moved.reshape(raw.shape), raw, dtype, reduction):
             return axes
     return None
+
+
+def _equal(base: np.ndarray, raw: np.ndarray, dtype: str, reduction: int) -> bool:
+    if clearly_apart(base, raw, dtype, reduction):
+        return False
+    return agree(difference(base, raw, dtype), dtype, reduction)
 
 
 def same_elements(base: np.ndarray, raw: np.ndarray) -> bool:

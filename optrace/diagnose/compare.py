@@ -14,6 +14,7 @@ from optrace.diagnose.evidence import check_comparable, gather
 from optrace.diagnose.explain import Cause, explain
 from optrace.diagnose.findings import Error, ErrorFigures, Evidence, Finding, Spread, Warn
 from optrace.diagnose.forced import Forced, Repair
+from optrace.diagnose.hidden import differing_weights, hidden_calls
 from optrace.diagnose.region import culprit
 from optrace.diagnose.rounding import same_function
 from optrace.diagnose.warn import code_differences
@@ -50,8 +51,9 @@ class Comparison:
         self.forced.run()
         while len(self.findings) < MOST_FINDINGS and self._one_cause():
             pass
+        warnings = self._hidden()
         self.findings.sort(key=lambda f: f.raw.id if f.raw is not None else -1)
-        return merged(self.findings), code_differences(self.forced), gather(self.forced)
+        return merged(self.findings), [*warnings, *code_differences(self.forced)], gather(self.forced)
 
     def _outputs(self) -> frozenset[Key]:
         known = [r.key for r in tensors_in(self.raw_trace.outputs)]
@@ -72,6 +74,21 @@ class Comparison:
             tried.append((order, found))
         self._mend(min(tried, key=lambda t: t[0])[1])
         return True
+
+    def _hidden(self) -> list[Warn]:
+        """Findings that no output shows; what may be just another way of computing is a warning."""
+        warnings = []
+        for h in hidden_calls(self.forced):
+            if h.certain:
+                self._report(h.node, h.raw_key, h.base, h.base_key, h.cause)
+            else:
+                text = f"{h.cause.message}; what follows makes up for it in this run"
+                warnings.append(Warn(text, h.base, h.node.call, h.cause.argument))
+        for w in differing_weights(self.forced):
+            text = f"parameter {w.parameter.path} differs from base's {w.counterpart.path}, without effect in this run"
+            cause = Cause("weight", text, w.base, parameter=w.parameter.path)
+            self._report(w.node, w.node.outputs[0], w.base, None, cause)
+        return warnings
 
     def _mend(self, found: repair.Repairable) -> None:
         verdict, region = found.verdict, found.region

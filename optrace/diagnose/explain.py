@@ -212,6 +212,12 @@ def argument_differences(base: Call, raw: Call) -> list[ArgumentDifference]:
     return list(ops.compare_arguments(base.api, base.args, raw.api, raw.args, shapes))
 
 
+def proven_arguments(forced: Forced, node: Node, raw_key: Key, base: Call, base_key: Key) -> bool:
+    """Whether giving the raw call base's arguments was seen to give base's result."""
+    found = _arguments(forced, node, raw_key, base, forced.base.trace.value(forced.base.refs[base_key]))
+    return found is not None and found[1]
+
+
 def _arguments(
     forced: Forced, node: Node, raw_key: Key, base: Call, wanted: np.ndarray | None
 ) -> tuple[list[ArgumentDifference], bool] | None:

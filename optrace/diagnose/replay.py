@@ -80,13 +80,14 @@ class Replayer:
             framework.set_rng_state(state)
 
     def _function(self, call: Call) -> Callable[..., Any]:
-        found = self.trace.functions.get(call.api)
+        name = call.via or call.api
+        found = self.trace.functions.get(name)
         if found is not None:
             return found
         try:
-            return frameworks.get(call.framework).resolve(call.api)
+            return frameworks.get(call.framework).resolve(name)
         except AttributeError as error:
-            raise Unreplayable(f"{call.api} can't be found") from error
+            raise Unreplayable(f"{name} can't be found") from error
 
     def _lifted(self, array: np.ndarray) -> np.ndarray:
         wider = _WIDER.get(str(array.dtype)) if self.lift else None

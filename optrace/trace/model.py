@@ -123,7 +123,7 @@ class Trace:
         """The call's arguments by canonical parameter name."""
         from optrace.ops import bind
 
-        return bind(call.api, call.positional, call.keyword)
+        return bind(call.via or call.api, call.positional, call.keyword)
 
     @property
     def frameworks(self) -> tuple[str, ...]:

@@ -100,7 +100,8 @@ class Call(msgspec.Struct, dict=True, weakref=True):
     ``id`` is the position in the trace; ``parent`` the id of the enclosing recorded call or ``-1``;
     ``phase`` is ``"forward"``, ``"loss"``, ``"backward"``, ``"recompute"``, ``"optimizer"`` or ``"data"``;
     ``random`` says that a generator's state moved during the call; ``error`` holds the exception
-    text when the call raised; ``mutated`` lists the arguments changed in place, as they were afterwards.
+    text when the call raised; ``via`` is the C-level function that was called where no public call
+    encloses it (``api`` then names the public function that does its job); ``mutated`` lists the arguments changed in place, as they were afterwards.
     """
 
     id: int
@@ -121,6 +122,7 @@ class Call(msgspec.Struct, dict=True, weakref=True):
     random: bool = False
     error: str | None = None
     context: tuple[str, ...] = ()
+    via: str | None = None
 
     @property
     def trace(self) -> Trace:

@@ -12,6 +12,7 @@ from optrace.frameworks.base import Framework
 from optrace.intercept.late_import import when_ready
 from optrace.intercept.patches import Patches
 from optrace.trace.model import Trace
+from optrace.trace.naming import promote
 from optrace.trace.recorder import Recorder
 
 _lock = threading.RLock()
@@ -60,6 +61,10 @@ class trace:  # noqa: N801 - used as a function
                 if entered is not None:
                     entered.__exit__(None, None, None)
                 patches.remove()
+        try:
+            promote(self._trace)
+        except Exception as error:
+            self._trace.count_error("naming", error)
         if self._out is not None:
             self._trace.save(self._out)
 
