@@ -1,0 +1,37 @@
+"""Joint readings: calls whose arguments have a common meaning that no single argument has."""
+
+from __future__ import annotations
+
+from optrace.errors import OpTableError
+from optrace.ops.meanings.base import Meaning
+from optrace.ops.meanings.indexing import Index
+from optrace.ops.meanings.pad import Pad
+from optrace.ops.meanings.permute import Permute
+from optrace.ops.meanings.ranges import Range
+from optrace.ops.meanings.resize import Resize
+from optrace.ops.meanings.scale import AttentionScale, ScaleAdd
+from optrace.ops.meanings.shape import Expand, Reshape, Tile
+from optrace.ops.meanings.split import Split
+
+MEANINGS: dict[str, Meaning] = {
+    "permute": Permute(),
+    "reshape": Reshape(),
+    "expand": Expand(),
+    "tile": Tile(),
+    "split": Split(),
+    "pad": Pad(),
+    "resize": Resize(),
+    "range": Range(),
+    "index": Index(),
+    "attention_scale": AttentionScale(),
+    "scale_add": ScaleAdd(),
+}
+
+
+def meaning(name: str) -> Meaning | None:
+    """The joint reading of that name, ``None`` for no name. Raises ``OpTableError`` for an unknown one."""
+    if not name:
+        return None
+    if name not in MEANINGS:
+        raise OpTableError(f"field meaning: {name!r} is none of {', '.join(MEANINGS)}")
+    return MEANINGS[name]

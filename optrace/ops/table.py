@@ -1,0 +1,89 @@
+"""The loaded table: rows by name, signatures by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from optrace.errors import OpTableError
+from optrace.ops.files import own_files, read, user_files
+from optrace.ops.schema import Row
+from optrace.ops.signature import Signature, parse
+
+
+def framework_of(api: str) -> str:
+    return api.partition(".")[0]
+
+
+class Table:
+    """Rows in the order of loading; a name may stand in several."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.rows: list[Row] = []
+        self.by_name: dict[str, Row] = {}
+        self._entries: dict[str, list[tuple[Row, str]]] = {}
+        self._signatures: dict[str, list[tuple[Row, Signature]]] = {}
+        self._jobs: dict[str, frozenset[str]] = {}
+        self.add(rows)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Append rows. Raises ``OpTableError`` when a row's name is taken."""
+        for row in rows:
+            if row.name in self.by_name:
+                other = self.by_name[row.name].file
+                raise OpTableError(f"{row.file}: row {row.name}, field name: already taken by a row of {other}")
+            self.by_name[row.name] = row
+            self.rows.append(row)
+            # Operators and functions of other packages (a user's custom ops) belong to the side they stand on.
+            for entries in (row.torch, row.paddle):
+                for entry in entries:
+                    self._entries.setdefault(entry.partition("(")[0].strip(), []).append((row, entry))
+        self._signatures.clear()
+        self._jobs.clear()
+
+    def rows_of(self, api: str) -> list[Row]:
+        return [row for row, _ in self._entries.get(api, ())]
+
+    def side_of(self, row: Row, api: str) -> str:
+        """The framework on whose side ``api`` stands in ``row``."""
+        return "torch" if api in row.names("torch") else "paddle"
+
+    def jobs_of(self, api: str) -> frozenset[str]:
+        if api not in self._jobs:
+            self._jobs[api] = frozenset(row.job or row.name for row in self.rows_of(api))
+        return self._jobs[api]
+
+    def signatures(self, api: str) -> list[tuple[Row, Signature]]:
+        """What ``api`` takes, one signature for each row it stands in."""
+        found = self._signatures.get(api)
+        if found is None:
+            found = self._signatures[api] = [(row, self._signature(row, entry)) for row, entry in self._entries.get(api, ())]
+        return found
+
+    def _signature(self, row: Row, entry: str) -> Signature:
+        try:
+            if "(" in entry:
+                return parse(entry)
+            first = (row.torch if entry in row.torch else row.paddle)[0]
+            return Signature(entry.strip(), parse(first).parameters)
+        except OpTableError as error:
+            raise OpTableError(f"{row.file}: row {row.name}: {error}") from error
+
+
+_loaded: Table | None = None
+
+
+def table() -> Table:
+    """The table, read on first use: optrace's rows, then those of ``OPTRACE_OPS``."""
+    global _loaded
+    if _loaded is None:
+        found = Table()
+        for path in (*own_files(), *user_files()):
+            found.add(read(path))
+        _loaded = found
+    return _loaded
+
+
+def load(path: str | Path) -> None:
+    """Add a user's rows. Raises ``OpTableError`` naming the file, the row and the field."""
+    table().add(read(Path(path)))
