@@ -58,6 +58,8 @@ def difference(base: np.ndarray, raw: np.ndarray, dtype: str | None = None) -> D
         return Difference(inf, inf, inf, inf, f"shape {list(base.shape)} vs {list(raw.shape)}", inf, inf)
     if base.size == 0 or (base.dtype == raw.dtype and base.dtype.kind in "biuf" and np.array_equal(base, raw)):
         return Difference(0.0, 0.0, 0.0, 0.0)
+    if "c" in (base.dtype.kind, raw.dtype.kind):
+        base, raw = base.astype(np.complex128), raw.astype(np.complex128)
     a, b = as_float(base), as_float(raw)
     bad = ~(np.isfinite(a) & np.isfinite(b))
     if bad.any():

@@ -67,10 +67,10 @@ class Comparison:
         roots = [n for n in self.forced.roots() if n.index not in self.skipped]
         if not roots:
             return False
-        tried: list[tuple[tuple[bool, int, int], repair.Repairable]] = []
+        tried: list[tuple[tuple[bool, int, bool, int], repair.Repairable]] = []
         for root in roots[:MOST_ROOTS]:
             found = repair.best(self.forced, root, frozenset(self.claimed))
-            order = (self.forced.witnessed(root), len(found.region) if found.sure else 99, root.index)
+            order = (not found.sure, len(found.region), self.forced.witnessed(root), root.index)
             tried.append((order, found))
         self._mend(min(tried, key=lambda t: t[0])[1])
         return True

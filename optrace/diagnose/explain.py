@@ -16,6 +16,9 @@ from optrace.diagnose.forced import Forced
 from optrace.diagnose.replay import Unreplayable
 from optrace.trace.records import Call, TensorRef, tensors_in
 
+# Arguments that count axes: the same number names another axis of a tensor of another rank, which is
+# then a difference of the tensors, not of the arguments.
+AXES = frozenset({"dim", "dims", "axis", "axes", "start_dim", "end_dim"})
 COMMUTATIVE = ("add", "mul", "multiply", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or")
 
 
@@ -209,7 +212,14 @@ def argument_differences(base: Call, raw: Call) -> list[ArgumentDifference]:
     if not ops.same_job(base.api, raw.api):
         return []
     shapes = {"base": shapes_of(base), "raw": shapes_of(raw)}
-    return list(ops.compare_arguments(base.api, base.args, raw.api, raw.args, shapes))
+    found = ops.compare_arguments(base.via or base.api, base.args, raw.via or raw.api, raw.args, shapes)
+    mine, theirs = first_rank(raw), first_rank(base)
+    return [d for d in found if not (mine != theirs and d.name in AXES and d.base_value == d.raw_value)]
+
+
+def first_rank(call: Call) -> int:
+    """Number of dimensions of the call's first tensor argument; -1 without any."""
+    return next((len(r.shape) for _, r in _tensors(call)), -1)
 
 
 def proven_arguments(forced: Forced, node: Node, raw_key: Key, base: Call, base_key: Key) -> bool:

@@ -33,9 +33,12 @@ class Hypothesis(NamedTuple):
 
 
 class Verdict(NamedTuple):
+    """Of ``looked_at`` computing calls that follow, ``agreed`` agree under the hypothesis, ``before`` without it."""
+
     hypothesis: Hypothesis
     agreed: int
     looked_at: int
+    before: int = 0
 
     @property
     def share(self) -> float:
@@ -147,7 +150,7 @@ def judge(forced: Forced, hypothesis: Hypothesis) -> Verdict:
     forced.repairs[hypothesis.raw_key] = Repair(hypothesis.base_key, value)
     forced.env[hypothesis.raw_key] = value
     forced.matches.pop(hypothesis.raw_key, None)
-    agreed = looked_at = 0
+    agreed = looked_at = before = 0
     try:
         dependent = {hypothesis.raw_key}
         for node in forced.raw.nodes[hypothesis.node.index + 1 :]:
@@ -165,11 +168,12 @@ def judge(forced: Forced, hypothesis: Hypothesis) -> Verdict:
             if counted and not _moves(node.call):
                 looked_at += 1
                 agreed += any(forced.matched(k) for k in counted)
+                before += any(k in saved[2] or saved[1].get(k) for k in counted)
             if looked_at >= _AHEAD:
                 break
     finally:
         forced.env, forced.matches, forced.repairs, forced.own, forced.unreplayable = saved
-    return Verdict(hypothesis, agreed, looked_at)
+    return Verdict(hypothesis, agreed, looked_at, before)
 
 
 def best(forced: Forced, first: Node, claimed: frozenset[int]) -> Repairable:
@@ -183,7 +187,7 @@ def best(forced: Forced, first: Node, claimed: frozenset[int]) -> Repairable:
     while node is not None and tried < _DEEPEST:
         tried += 1
         verdicts = [judge(forced, h) for h in propose(forced, node, claimed)]
-        good = [v for v in verdicts if v.looked_at and v.agreed and v.share >= 0.3]
+        good = [v for v in verdicts if v.agreed > v.before and v.share >= 0.3]
         if good:
             top = max(v.share for v in good)
             # The order of proposal decides among those that do about as well.

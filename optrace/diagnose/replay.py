@@ -9,6 +9,7 @@ import numpy as np
 
 from optrace import frameworks
 from optrace.align.graph import Key, made_by
+from optrace.ops import arrange
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, DtypeRef, Opaque, TensorRef
 
@@ -53,8 +54,7 @@ class Replayer:
 
         try:
             if override:
-                positional: list[Any] = []
-                keyword = {**call.args, **override}
+                positional, keyword = arrange(call.via or call.api, {**call.args, **override})
             else:
                 positional, keyword = call.positional, call.keyword
             args = [self._argument(framework, a, tensor) for a in positional]

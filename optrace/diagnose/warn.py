@@ -6,6 +6,7 @@ from optrace import ops
 from optrace.diagnose.explain import argument_differences
 from optrace.diagnose.findings import Warn
 from optrace.diagnose.forced import Forced
+from optrace.trace.records import Call, tensors_in
 
 
 def code_differences(forced: Forced) -> list[Warn]:
@@ -22,7 +23,7 @@ def code_differences(forced: Forced) -> list[Warn]:
                     c
                     for b in forced.base_keys(key)
                     for c in forced.base.makers.get(b, ())
-                    if ops.same_job(c.api, raw.api) and (c.parent == -1)
+                    if c.parent == -1 and ops.same_job(c.api, raw.api) and _reads_the_same(forced, c, raw)
                 ),
                 None,
             )
@@ -39,3 +40,12 @@ def code_differences(forced: Forced) -> list[Warn]:
                 seen.add((raw.api, raw.site, "dtype"))
                 found.append(Warn(f"{raw.api} gives {mine}, base gives {theirs[0]}; the values agree", base, raw, "dtype"))
     return found
+
+
+def _reads_the_same(forced: Forced, base: Call, raw: Call) -> bool:
+    """Whether the two calls' tensor arguments correspond one by one and have the same shapes."""
+    mine = tensors_in(raw.positional) + tensors_in(raw.keyword)
+    theirs = tensors_in(base.positional) + tensors_in(base.keyword)
+    return len(mine) == len(theirs) and all(
+        a.shape == b.shape and b.key in forced.base_keys(a.key) for a, b in zip(mine, theirs)
+    )
