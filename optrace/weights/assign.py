@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from optrace.diagnose.run import run_model, sides
+from optrace.align.values import epsilon
 from optrace.errors import ModelError, WeightError
 from optrace.weights import by_structure, repair
 from optrace.weights.by_use import UseReader
@@ -53,13 +54,14 @@ class Assignment:
         self.settled: Settled = settle(self.base, self.raw, rules, layer_map)
         self.traced: tuple[_Side, _Side] | None = None
         self._expected: list[np.ndarray] | None = None
+        self._coarsest = max(epsilon(o.dtype) for side in (self.base, self.raw) for o in side if not o.buffer)
 
     def run(self) -> WeightReport:
         before = {owned.name: self.raw.array(owned.name) for owned in self.raw}
         try:
             return self._run()
         except BaseException:
-            self._write(before)
+            self.write(before)
             raise
 
     def _run(self) -> WeightReport:
@@ -69,7 +71,7 @@ class Assignment:
         for plan in plans:
             if not plan.complete:
                 continue
-            agreement = self._try(plan.arrays)
+            agreement = self.attempt(plan.arrays)
             if agreement.close is not False:
                 return self._report(plan, agreement)
             if best is None or agreement.difference < best[1].difference:
@@ -79,10 +81,10 @@ class Assignment:
             raise WeightError(failure(plan, self.base, self.raw))
         plan, agreement = best
         if self.traced is not None:
-            repaired = repair.search(self, plan, agreement)
+            repaired = repair.search(self, plan)
             if repaired is not None:
                 return self._report(*repaired)
-        self._try(plan.arrays)
+        self.attempt(plan.arrays)
         return self._report(plan, agreement)
 
     # -- candidates ------------------------------------------------------------------------------
@@ -112,7 +114,10 @@ class Assignment:
     def _plan(self, base: list[Use], raw: list[Use], method: str) -> Plan:
         base = [u for u in base if not self.settled.base.issuperset(u.view.names)]
         raw = [u for u in raw if not self.settled.raw.issuperset(u.view.names)]
-        matching = self._match(base, raw)
+        return self.planned(self._match(base, raw), method)
+
+    def planned(self, matching: Matching, method: str) -> Plan:
+        """The plan of a matching, with what the user has settled."""
         return self._with_settled(build(matching, self.base, self.raw, method))
 
     def _match(self, base: list[Use], raw: list[Use]) -> Matching:
@@ -132,19 +137,19 @@ class Assignment:
 
     # -- trying ----------------------------------------------------------------------------------
 
-    def _write(self, arrays: dict[str, np.ndarray]) -> None:
+    def write(self, arrays: dict[str, np.ndarray]) -> None:
         for name, array in arrays.items():
             self.raw.framework.assign(self.raw[name].tensor, array)
 
-    def _try(self, arrays: dict[str, np.ndarray]) -> Agreement:
+    def attempt(self, arrays: dict[str, np.ndarray]) -> Agreement:
         """Assign, then run both models."""
-        self._write(arrays)
+        self.write(arrays)
         if self.inputs is None:
             return Agreement(None, note="no inputs given")
         try:
             if self._expected is None:
                 self._expected = forward(self.base.model, self.inputs[0])
-            return compare(self._expected, forward(self.raw.model, self.inputs[1]))
+            return compare(self._expected, forward(self.raw.model, self.inputs[1]), self._coarsest)
         except Exception as error:  # a user's model may raise anything
             return Agreement(None, note=f"a model raised {type(error).__name__}: {error}")
 

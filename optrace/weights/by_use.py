@@ -52,7 +52,7 @@ class UseReader:
             self._matmul(call, reverse=True)
         elif op == "einsum":
             self._einsum(call)
-        elif op in roles.RECURRENT:
+        elif op.lower() in roles.RECURRENT:
             self._recurrent(call, own)
         elif not (own and self._of_parameters(call, op, inputs, own)):
             if call.children:
@@ -66,9 +66,8 @@ class UseReader:
         outputs = [r.key for r in tensors_in([call.outputs, call.mutated])]
         data = [r.key for r in inputs if self._view(r) is None]
         self.links.append((call.id, data, outputs))
-        for use in self.uses[before:]:
-            use.call = call.id
-            use.place = len(self.uses)
+        for place, use in enumerate(self.uses[before:], before):
+            use.call, use.place = call.id, place
             use.source = use.source or next(iter(data), None)
             use.result = next(iter(outputs), None)
             use.module, use.module_type = call.module or "", call.module_type or ""
@@ -115,6 +114,20 @@ class UseReader:
                 self._views[ref.key] = View(names, ref.shape, exact=False)
         return True
 
+    def _uses_of(self, view: View, role: str, perm: tuple[int, ...] | None) -> list[Use]:
+        """One use of an exact view; of a computed one a use of each parameter in it, the largest first."""
+        if view.exact:
+            use = canonical(view, role, perm)
+            use.partners = view.names
+            return [use]
+        found = []
+        for name in sorted(view.names, key=lambda n: -_size(self.inventory[n].shape)):
+            alone = View((name,), self.inventory[name].shape)
+            use = canonical(alone, f"{role}/part", perm if alone.shape == view.shape else None)
+            use.partners, use.part = view.names, len(found)
+            found.append(use)
+        return found
+
     # -- operations ------------------------------------------------------------------------------
 
     def _known(self, call: Call, known: roles.Spec) -> None:
@@ -129,7 +142,7 @@ class UseReader:
                 role = "token"
             # torch keeps [out, in] for F.linear only; addmm and paddle's linear are [in, out] already.
             turned = role == "matrix" and call.framework == "torch" and roles.op_name(call.api) == "linear"
-            found.extend(_uses(view, role, (1, 0) if turned else None))
+            found.extend(self._uses_of(view, role, (1, 0) if turned else None))
         source = next((a.key for r, a in given if r in ("data", "ids") and isinstance(a, TensorRef)), None)
         order = {role: i for i, role in enumerate(roles.ORDER)}
         for use in sorted(found, key=lambda u: order.get(u.role.partition("/")[0], 99)):
@@ -151,7 +164,7 @@ class UseReader:
             # x @ W holds [in, out]; W @ x holds [out, in].
             if len(axes) >= 2 and turned[side] != (side == 0):
                 axes[-2:] = axes[-1], axes[-2]
-            self.uses.extend(_uses(view, "matrix", tuple(axes)))
+            self.uses.extend(self._uses_of(view, "matrix", tuple(axes)))
 
     def _einsum(self, call: Call) -> None:
         refs = tensors_in(call.positional)
@@ -164,13 +177,13 @@ class UseReader:
                 continue
             letters = terms[i] if i < len(terms) else ""
             if "." in letters or len(letters) != len(view.shape):
-                self.uses.extend(_uses(view, "other:einsum", None))
+                self.uses.extend(self._uses_of(view, "other:einsum", None))
                 continue
             kept = [letters.index(c) for c in right if c in letters]
             summed = [letters.index(c) for t in terms[:i] + terms[i + 1 :] for c in t if c in letters and c not in right]
             summed = list(dict.fromkeys(summed))
             perm = (*summed, *kept)
-            found = _uses(view, "matrix" if summed else "scale", perm if len(perm) == len(letters) else None)
+            found = self._uses_of(view, "matrix" if summed else "scale", perm if len(perm) == len(letters) else None)
             for use in found:
                 if use.role == "matrix" and len(perm) == len(letters):
                     rows = _size(view.shape[a] for a in summed)
@@ -196,7 +209,7 @@ class UseReader:
         for ref in own:
             view = self._view(ref)
             if view is not None:
-                self.uses.extend(_uses(view, role, None))
+                self.uses.extend(self._uses_of(view, role, None))
 
 
 def _size(dims: Any) -> int:
@@ -204,18 +217,6 @@ def _size(dims: Any) -> int:
     for d in dims:
         n *= d
     return n
-
-
-def _uses(view: View, role: str, perm: tuple[int, ...] | None) -> list[Use]:
-    """One use of an exact view of one parameter; one for each parameter of any other view."""
-    if view.exact:
-        use = canonical(view, role, perm)
-        use.partners = view.names
-        return [use]
-    return [
-        Use(name, f"{role}/part", view, perm or tuple(range(len(view.shape))), view.shape, part=i, partners=view.names)
-        for i, name in enumerate(view.names)
-    ]
 
 
 def _recurrent_order(role: str) -> tuple[int, int, int]:

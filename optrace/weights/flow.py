@@ -13,6 +13,18 @@ from optrace.weights.uses import Use
 from optrace.weights.views import repeat
 
 
+_STEPS = 3
+_SHARED_NAMES = {
+    "swish": "silu", "multiply": "mul", "rmul": "mul", "truediv": "div", "divide": "div", "subtract": "sub",
+    "bmm": "matmul", "mm": "matmul", "true_divide": "div", "concat": "cat", "radd": "add",
+}  # fmt: skip
+
+
+def _common_name(call: Call) -> str:
+    name = op_name(call.api).lower().replace("_transpose", "").replace("conv_transpose", "conv")
+    return _SHARED_NAMES.get(name, name)
+
+
 class Flow:
     """The data flow around the uses of one trace."""
 
@@ -32,6 +44,7 @@ class Flow:
         self._uses_of: dict[int, list[Use]] = {}
         for use in reader.uses:
             self._uses_of.setdefault(use.call, []).append(use)
+            use.signature = self._signature(use.result)
 
     def by_data(self, uses: list[Use]) -> list[Use]:
         """``uses`` in the order in which the outputs need them: operands before their call, first operand first.
@@ -73,6 +86,23 @@ class Flow:
             else:
                 stack.extend(self._producer[k] for k in self._inputs[call] if k in self._producer)
         return found
+
+    def _signature(self, key: Key | None) -> tuple[str, ...]:
+        """The next few computations on the way of a result, by names that both frameworks share."""
+        names: list[str] = []
+        while key is not None and len(names) < _STEPS:
+            number = self._next(key)
+            if number is None:
+                break
+            call = self.trace.calls[number]
+            if not self._is_move(call):
+                names.append(_common_name(call))
+            key = next((r.key for r in tensors_in(call.outputs)), None)
+        return tuple(names)
+
+    def _next(self, key: Key) -> int | None:
+        """The consumer that is needed first."""
+        return min(self._consumers.get(key, ()), key=lambda n: self.rank[n], default=None)
 
     def column_groups(self, use: Use, sizes: list[int]) -> list[np.ndarray] | None:
         """Which output columns of a fused ``use`` go together, in the order in which they are consumed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from dataclasses import dataclass, field
 
@@ -26,13 +27,23 @@ class Matching:
     score: float = 0.0
 
 
+_VECTORS = frozenset({"scale", "shift"})
+_ROWS = frozenset({"table", "token", "shift"})
+
+
 def fits(base: Use, raw: Use) -> bool:
     """Whether the values of the one can be stored in the other."""
     if base.size != raw.size:
-        return False
+        # A run may need only the first rows of a table of positions.
+        return base.role in _ROWS and raw.role in _ROWS and base.view.whole == raw.view.whole is not None
     if base.squeezed == raw.squeezed:
         return True
-    return base.role != raw.role and "matrix" not in (base.role, raw.role)
+    if {base.role, raw.role} == {"conv", "matrix"}:
+        conv, matrix = (base, raw) if base.role == "conv" else (raw, base)
+        return conv.plain and matrix.plain and len(matrix.shape) == 2 and conv.shape[0] == matrix.shape[1]
+    if base.role == raw.role:
+        return base.role in _VECTORS and 1 in (len(base.squeezed), len(raw.squeezed))
+    return "matrix" not in (base.role, raw.role)
 
 
 @functools.lru_cache(maxsize=65536)
@@ -66,7 +77,7 @@ _RELATED = {
     frozenset({"shift", "table"}): 2.0,
     frozenset({"token", "table"}): 2.0,
     frozenset({"scale", "slope"}): 1.0,
-    frozenset({"conv", "matrix"}): 1.0,
+    frozenset({"conv", "matrix"}): 1.5,
     frozenset({"mean", "minus"}): 2.0,
     frozenset({"mean", "shift"}): 0.5,
     frozenset({"minus", "shift"}): 0.5,
@@ -99,7 +110,13 @@ def score(base: Use, raw: Use) -> float:
         # A misfit is worth naming only between two of a kind.
         return -1.0 + 0.5 * likeness(base.name, raw.name) if base.role == raw.role and role >= 3.0 else _NEVER
     same = 1.0 if base.shape == raw.shape else 0.5
-    return role + same + likeness(base.name, raw.name) + (0.2 if base.view.chain == raw.view.chain else 0.0)
+    chain = 0.2 if base.view.chain == raw.view.chain else 0.0
+    return role + same + likeness(base.name, raw.name) + chain + 0.3 * _common(base.signature, raw.signature)
+
+
+def _common(base: tuple[str, ...], raw: tuple[str, ...]) -> int:
+    """How many of the next computations are the same."""
+    return next((i for i, (a, b) in enumerate(zip(base, raw)) if a != b), min(len(base), len(raw)))
 
 
 def match(base: list[Use], raw: list[Use]) -> Matching:
@@ -119,6 +136,7 @@ def match(base: list[Use], raw: list[Use]) -> Matching:
     found.base_only = [u for i, u in enumerate(base) if i not in taken_base]
     found.raw_only = [u for j, u in enumerate(raw) if j not in taken_raw]
     _leftovers(found)
+    _settle_siblings(found)
     found.score += _GAP * (len(found.base_only) + len(found.raw_only))
     return found
 
@@ -188,3 +206,38 @@ def _leftovers(found: Matching) -> None:
             found.score += worth - 0.5
             found.base_only = [u for u in found.base_only if u is not b]
             found.raw_only = [u for u in found.raw_only if u is not r]
+
+
+def _settle_siblings(found: Matching) -> None:
+    """Give calls on one and the same input the partners whose results are consumed alike.
+
+    Such calls may run in any order. They change places only where that makes the consumers agree better.
+    """
+    partner: dict[int, set[int]] = {}
+    for base, raw in found.pairs:
+        partner.setdefault(raw.call, set()).add(base.call)
+    runs: dict[object, list[tuple[Use, Use]]] = {}
+    for base, raw in found.pairs:
+        single = partner[raw.call] == {base.call} and not raw.widths and not base.widths
+        if single and base.role == raw.role and base.signature and raw.signature and None not in (base.source, raw.source):
+            if all(u.call != base.call for u, _ in runs.get((base.source, raw.source, base.role, base.shape), [])):
+                runs.setdefault((base.source, raw.source, base.role, base.shape), []).append((base, raw))
+    moved: dict[int, int] = {}
+    for run in runs.values():
+        if 1 < len(run) <= 6 and not any(raw.call in moved for _, raw in run):
+            best = max(itertools.permutations(range(len(run))), key=lambda order: _alike(run, order))
+            if _alike(run, best) > _alike(run, tuple(range(len(run)))):
+                moved.update({raw.call: run[i][0].call for (_, raw), i in zip(run, best)})
+    if moved:
+        by_call: dict[int, list[Use]] = {}
+        for base, _ in found.pairs:
+            by_call.setdefault(base.call, []).append(base)
+        found.pairs = [(_of_role(by_call[moved[r.call]], b, r) if r.call in moved else b, r) for b, r in found.pairs]
+
+
+def _alike(run: list[tuple[Use, Use]], order: tuple[int, ...]) -> float:
+    return sum(_common(run[i][0].signature, raw.signature) for (_, raw), i in zip(run, order))
+
+
+def _of_role(uses: list[Use], before: Use, raw: Use) -> Use:
+    return next((u for u in uses if u.role == before.role and fits(u, raw)), before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Plan:
     missing: list[Use] = field(default_factory=list)
     spare: list[Use] = field(default_factory=list)
     conflicts: list[tuple[str, str, str]] = field(default_factory=list)
-    pairs: list[tuple[Use, Use]] = field(default_factory=list)
+    matching: Matching = field(default_factory=Matching)
     method: str = "use"
 
     @property
@@ -50,7 +50,7 @@ class Plan:
 
 def build(matching: Matching, base: Inventory, raw: Inventory, method: str, fixed: frozenset[str] = frozenset()) -> Plan:
     """Turn a matching into arrays; raw names in ``fixed`` are settled already and left out."""
-    plan = Plan(method=method, misfits=list(matching.misfits), pairs=list(matching.pairs))
+    plan = Plan(method=method, misfits=list(matching.misfits), matching=matching)
     sources: dict[str, tuple[str, ...]] = {}
     partial: dict[str, np.ndarray] = {}
     used_base: set[str] = set()
@@ -104,9 +104,9 @@ def _carried(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> bool:
 
 def _values(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """(raw name, array, elements covered) for each raw parameter of the use; dtype as in the base model."""
-    if mine.part >= 0:
-        theirs, mine = _alone(theirs, base), _alone(mine, raw)
-    if theirs.plain and mine.plain:
+    if {theirs.role, mine.role} == {"conv", "matrix"}:
+        theirs, mine = _as_matrix(theirs), _as_matrix(mine)
+    if theirs.plain and mine.plain and theirs.size == mine.size:
         array = base.array(theirs.name).transpose(theirs.perm).reshape(theirs.shape)
         shape = raw[mine.name].shape
         turned = tuple(shape[a] for a in mine.perm)
@@ -119,13 +119,12 @@ def _values(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> list[tup
     return _scattered(theirs, mine, base, raw)
 
 
-def _alone(use: Use, inventory: Inventory) -> Use:
-    """A parameter inside a computed view, by itself: turned as the view is where it has its shape."""
-    from optrace.weights.views import View
-
-    shape = inventory[use.name].shape
-    perm = use.perm if shape == use.view.shape else tuple(range(len(shape)))
-    return Use(use.name, use.role, View((use.name,), shape), perm, tuple(shape[a] for a in perm))
+def _as_matrix(use: Use) -> Use:
+    """A convolution whose patches do not overlap, seen as a matrix [in * kernel, out]."""
+    if use.role != "conv":
+        return use
+    axes = (*range(1, len(use.shape)), 0)
+    return replace(use, perm=axes, shape=(use.size // use.shape[0], use.shape[0]))
 
 
 def _indices(use: Use, inventory: Inventory) -> tuple[np.ndarray, dict[str, int], int]:
@@ -146,7 +145,7 @@ def _whole(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> np.ndarra
     if tuple(d for d in a if d != 1) != tuple(d for d in b if d != 1):
         return None
     left, right = _indices(theirs, base)[0], _indices(mine, raw)[0]
-    if left.shape != right.shape or not np.array_equal(left, right):
+    if left.shape == right.shape and not np.array_equal(left, right):
         return None
     return base.array(theirs.name).reshape(b)
 

@@ -80,7 +80,7 @@ JOINING = frozenset(
 INDEXING = frozenset(
     "getitem index_select gather gather_nd take_along_axis index take_along_dim take index_sample".split()
 )
-RECURRENT = frozenset("lstm gru rnn rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split())
+RECURRENT = frozenset("lstm gru rnn rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell simplernn".split())
 # They move, repeat or cast elements and compute nothing.
 MOVES = frozenset(
     "reshape view transpose permute t T mT H mH flatten unflatten unsqueeze squeeze expand expand_as broadcast_to tile "

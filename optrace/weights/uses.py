@@ -16,7 +16,7 @@ class Use:
     ``perm`` turns the view into its role's own order of axes (a ``matrix`` is [in, out]), ``shape``
     is the shape then. ``source`` and ``result`` name the data tensors that go in and come out;
     ``place`` is the position in the order of use. ``part`` numbers the parameters of a computed view,
-    ``widths`` are the numbers of columns that joined parts brought along.
+    ``signature`` names the next computations that consume the result, ``widths`` are the numbers of columns that joined parts brought along.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Use:
     part: int = -1
     partners: tuple[str, ...] = field(default=())
     widths: tuple[int, ...] = field(default=())
+    signature: tuple[str, ...] = field(default=())
 
     @property
     def size(self) -> int:
@@ -42,7 +43,7 @@ class Use:
     @property
     def plain(self) -> bool:
         """Whether the whole parameter is used as it is stored, but for the order of its axes."""
-        return self.view.is_leaf and self.part < 0
+        return self.view.is_leaf
 
     @property
     def squeezed(self) -> tuple[int, ...]:

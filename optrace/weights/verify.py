@@ -56,8 +56,11 @@ def _flat(result: Any) -> list[Any]:
     return [result]
 
 
-def compare(base: list[np.ndarray], raw: list[np.ndarray]) -> Agreement:
-    """Compare outputs in order; where the numbers of outputs differ, those of equal shape in order."""
+def compare(base: list[np.ndarray], raw: list[np.ndarray], coarsest: float = 0.0) -> Agreement:
+    """Compare outputs in order; where the numbers of outputs differ, those of equal shape in order.
+
+    ``coarsest`` is the epsilon of the coarsest dtype that either model computes in.
+    """
     if len(base) != len(raw):
         base, raw = _same_shapes(base, raw)
     worst, compared = 0.0, 0
@@ -78,7 +81,7 @@ def compare(base: list[np.ndarray], raw: list[np.ndarray]) -> Agreement:
         scale = max(1.0, float(finite.max())) if finite.size else 1.0
         found = float(np.nan_to_num(gap, nan=np.inf).max()) / scale
         worst = max(worst, found)
-        limit = _UNITS * max(epsilon(str(a.dtype)), epsilon(str(b.dtype)))
+        limit = _UNITS * max(epsilon(str(a.dtype)), epsilon(str(b.dtype)), coarsest)
         close = close and found <= min(limit, 0.05)
     if not compared:
         return Agreement(None, note="the models return no tensors that can be compared")

@@ -34,6 +34,14 @@ class View:
     def is_leaf(self) -> bool:
         return self.replay is None and not self.sources
 
+    @property
+    def whole(self) -> tuple[int, ...] | None:
+        """The shape of the parameter behind a view of a single one, without axes of length one."""
+        if len(self.names) != 1 or not self.exact:
+            return None
+        shape = self.shape if self.is_leaf else self.sources[0].whole
+        return tuple(d for d in shape if d != 1) if shape is not None else None
+
     def index(self, starts: dict[str, int], sizes: dict[str, tuple[int, ...]]) -> np.ndarray:
         """Positions of the elements, int64, in an array where parameter ``n`` starts at ``starts[n]``."""
         if self.is_leaf:
