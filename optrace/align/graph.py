@@ -14,6 +14,9 @@ from optrace.trace.records import Call, TensorRef, tensors_in
 
 Key = tuple[int, int]
 
+# Ids from here on belong to calls that a comparison added to a graph (see ``Graph.extra``).
+FIRST_EXTRA = 1 << 40
+
 # Python-level functions of the frameworks that are whole layers: their inner calls are the ones to compare.
 CONTAINERS = frozenset(
     {
@@ -44,6 +47,8 @@ class Graph:
         self.consumers: dict[Key, list[int]] = {}
         # Every call that made a value, innermost level included: where a value can be named.
         self.makers: dict[Key, list[Call]] = {}
+        # Calls that stand for parts of a fused one; they are in no trace.
+        self.extra: list[Call] = []
         self._phases = frozenset(phases)
         self._build()
 
@@ -76,6 +81,16 @@ class Graph:
                 self.producer.setdefault(key, index)
             for ref in call.mutated:
                 mutated_storage[ref.storage] = index
+
+    @property
+    def calls(self) -> list[Call]:
+        """The trace's calls, all levels, and the added ones."""
+        return self.trace.calls + self.extra
+
+    @staticmethod
+    def place(call: Call) -> int:
+        """Where in the trace a call stands; an added one where the call stands that it is a part of."""
+        return call.parent if call.id >= FIRST_EXTRA else call.id
 
     @property
     def leaves(self) -> list[TensorRef]:

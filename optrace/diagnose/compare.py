@@ -10,6 +10,7 @@ from optrace.align.graph import Graph, Key, Node
 from optrace.align.index import ValueIndex
 from optrace.align.values import Difference, difference
 from optrace.diagnose import repair
+from optrace.diagnose.expand import expand
 from optrace.diagnose.evidence import check_comparable, gather
 from optrace.diagnose.explain import Cause, explain
 from optrace.diagnose.findings import Error, ErrorFigures, Evidence, Finding, Spread, Warn
@@ -45,6 +46,7 @@ class Comparison:
         self.findings: list[Finding] = []
         self.claimed: set[int] = set()
         self.skipped: set[int] = set()
+        self.expanded: set[int] = set()
 
     def run(self) -> tuple[list[Finding], list[Warn], Evidence]:
         check_comparable(self.forced)
@@ -67,6 +69,9 @@ class Comparison:
         roots = [n for n in self.forced.roots() if n.index not in self.skipped]
         if not roots:
             return False
+        if self._expand(roots):
+            self.forced.run()
+            return True
         tried: list[tuple[tuple[bool, int, bool, int], repair.Repairable]] = []
         for root in roots[:MOST_ROOTS]:
             found = repair.best(self.forced, root, frozenset(self.claimed))
@@ -74,6 +79,20 @@ class Comparison:
             tried.append((order, found))
         self._mend(min(tried, key=lambda t: t[0])[1])
         return True
+
+    def _expand(self, roots: list[Node]) -> bool:
+        """Open base's fused calls near where trouble begins; true when that brought new values."""
+        reached = {k for r in roots for k in r.inputs}
+        for node in self.raw.nodes:
+            if not reached.isdisjoint(node.inputs):
+                reached.update(k for k in node.outputs if not self.forced.matched(k))
+        read = {b for k in reached for b in self.forced.base_keys(k)}
+        opened = False
+        for base in self.base.nodes:
+            if base.index not in self.expanded and not read.isdisjoint(base.inputs):
+                self.expanded.add(base.index)
+                opened = expand(self.base, self.index, base.call) or opened
+        return opened
 
     def _hidden(self) -> list[Warn]:
         """Findings that no output shows; what may be just another way of computing is a warning."""

@@ -62,7 +62,7 @@ def propose(forced: Forced, node: Node, claimed: frozenset[int]) -> list[Hypothe
     read = frozenset().union(*(forced.base_keys(k) for k in node.inputs))
     place = _place(forced, node)
     scored: list[tuple[float, Hypothesis]] = []
-    for call in forced.base.trace.calls:
+    for call in forced.base.calls:
         if call.id in claimed or call.error is not None or call.outputs is None:
             continue
         made = tensors_in(call.outputs) or made_by(call)
@@ -71,7 +71,7 @@ def propose(forced: Forced, node: Node, claimed: frozenset[int]) -> list[Hypothe
         ref = _corresponding(forced, node, raw_key, made)
         same = same_job(node.call.api, call.api)
         shared = len(read.intersection(r.key for r in tensors_in(call.positional) + tensors_in(call.keyword)))
-        near = abs(call.id - place)
+        near = abs(forced.base.place(call) - place)
         shape = ref.shape == raw_ref.shape
         if same and shared:
             score, how = 4.0 + shared + shape, "same call"
@@ -112,7 +112,7 @@ def _corresponding(forced: Forced, node: Node, raw_key: Key, made: list[TensorRe
 def _place(forced: Forced, node: Node) -> int:
     """About where in base's trace the counterpart of ``node`` stands."""
     places = [
-        forced.base.makers[b][0].id
+        forced.base.place(forced.base.makers[b][0])
         for k in node.inputs
         for b in forced.base_keys(k)
         if b in forced.base.makers and not forced.index.weak(b)
@@ -123,7 +123,7 @@ def _place(forced: Forced, node: Node) -> int:
         for key in earlier.outputs:
             for b in forced.base_keys(key):
                 if b in forced.base.makers and not forced.index.weak(b):
-                    return forced.base.makers[b][0].id
+                    return forced.base.place(forced.base.makers[b][0])
     return 0
 
 
