@@ -13,7 +13,8 @@ from optrace.errors import ModelError, WeightError
 from optrace.weights import by_structure, repair
 from optrace.weights.by_use import UseReader
 from optrace.weights.flow import Flow
-from optrace.weights.fuse import join_siblings
+from optrace.weights.fold import Folding
+from optrace.weights.fuse import join_siblings, same_order
 from optrace.weights.inventory import Inventory
 from optrace.weights.match import Matching, match
 from optrace.weights.plan import Plan, build
@@ -66,24 +67,26 @@ class Assignment:
 
     def _run(self) -> WeightReport:
         self._trace()
-        best: tuple[Plan, Agreement] | None = None
-        plans = list(self._plans())
-        for plan in plans:
+        tried: list[tuple[Plan, Agreement]] = []
+        worst: list[Plan] = []
+        for plan in self._plans():
             if not plan.complete:
+                worst.append(plan)
                 continue
-            agreement = self.attempt(plan.arrays)
-            if agreement.close is not False:
-                return self._report(plan, agreement)
-            if best is None or agreement.difference < best[1].difference:
-                best = plan, agreement
-        if best is None:
-            plan = min(plans, key=lambda p: p.faults)
-            raise WeightError(failure(plan, self.base, self.raw))
-        plan, agreement = best
-        if self.traced is not None:
+            tried.append((plan, self.attempt(plan.arrays)))
+            if tried[-1][1].close is not False:
+                return self._report(*tried[-1])
+        if not tried:
+            raise WeightError(failure(min(worst, key=lambda p: p.faults), self.base, self.raw))
+        for plan, _ in tried[:1]:
+            regrouped = self._regrouped(plan)
+            if regrouped is not None and self.attempt(regrouped.arrays).close:
+                return self._report(regrouped, self.attempt(regrouped.arrays))
+        for plan, _ in tried if self.traced is not None else []:
             repaired = repair.search(self, plan)
             if repaired is not None:
                 return self._report(*repaired)
+        plan, agreement = min(tried, key=lambda t: t[1].difference)
         self.attempt(plan.arrays)
         return self._report(plan, agreement)
 
@@ -103,32 +106,49 @@ class Assignment:
         if self.settled.covers(self.raw):
             yield self._with_settled(Plan(method="rules"))
             return
-        if self.traced is not None:
-            base, raw = self.traced
+        seen: list[list[tuple[int, int]]] = []
+        for matching in self._matchings():
+            places = [(b.place, r.place, *b.widths, *r.widths) for b, r in matching.pairs]
+            if places not in seen:
+                seen.append(places)
+                yield self.planned(matching, "use" if self.traced is not None else "structure")
+
+    def _matchings(self) -> Iterator[Matching]:
+        if self.traced is None:
+            yield self._match(by_structure.read(self.base), by_structure.read(self.raw), last=False)
+            return
+        base, raw = self.traced
+        for last in (False, True):
             for first_only in (False, True):
                 for order in ("data", "calls"):
-                    yield self._plan(base.ordered(order, first_only), raw.ordered(order, first_only), "use")
-        else:
-            yield self._plan(by_structure.read(self.base), by_structure.read(self.raw), "structure")
+                    yield self._match(base.ordered(order, first_only), raw.ordered(order, first_only), last)
 
-    def _plan(self, base: list[Use], raw: list[Use], method: str) -> Plan:
+    def _match(self, base: list[Use], raw: list[Use], last: bool) -> Matching:
         base = [u for u in base if not self.settled.base.issuperset(u.view.names)]
         raw = [u for u in raw if not self.settled.raw.issuperset(u.view.names)]
-        return self.planned(self._match(base, raw), method)
+        if self.traced is not None:
+            base, raw = self.traced[0].folding.fold(base, raw), self.traced[1].folding.fold(raw, base)
+        cut = [side.flow.column_groups for side in self.traced] if self.traced is not None else [None, None]
+        options = [(base, raw)]
+        joined_raw, base_for_raw = join_siblings(raw, base, cut[0], last)
+        options.append((base_for_raw, joined_raw))
+        options.append(join_siblings(base_for_raw, joined_raw, cut[1], last))
+        found = [match(b, r) for b, r in options]
+        return max(found, key=lambda m: (-len(m.misfits) - len(m.base_only) - len(m.raw_only), m.score))
+
+    def _regrouped(self, plan: Plan) -> Plan | None:
+        """``plan`` with the columns of fused matrices in one order on both sides; ``None`` when they are already."""
+        if self.traced is None:
+            return None
+        old = plan.matching
+        pairs = same_order(old.pairs, self.traced[0].flow.partition, self.traced[1].flow.partition)
+        if all(a is b for new, pair in zip(pairs, old.pairs) for a, b in zip(new, pair)):
+            return None
+        return self.planned(Matching(pairs, old.misfits, old.base_only, old.raw_only, old.score), plan.method)
 
     def planned(self, matching: Matching, method: str) -> Plan:
         """The plan of a matching, with what the user has settled."""
         return self._with_settled(build(matching, self.base, self.raw, method))
-
-    def _match(self, base: list[Use], raw: list[Use]) -> Matching:
-        cut = [side.flow.column_groups for side in self.traced] if self.traced is not None else [None, None]
-        options = [(base, raw)]
-        joined_raw, base_for_raw = join_siblings(raw, base, cut[0])
-        options.append((base_for_raw, joined_raw))
-        joined_base, raw_for_base = join_siblings(base_for_raw, joined_raw, cut[1])
-        options.append((joined_base, raw_for_base))
-        found = [match(b, r) for b, r in options]
-        return max(found, key=lambda m: (-len(m.misfits) - len(m.base_only) - len(m.raw_only), m.score))
 
     def _with_settled(self, plan: Plan) -> Plan:
         plan.arrays.update(self.settled.arrays)
@@ -139,7 +159,8 @@ class Assignment:
 
     def write(self, arrays: dict[str, np.ndarray]) -> None:
         for name, array in arrays.items():
-            self.raw.framework.assign(self.raw[name].tensor, array)
+            for own, values in self.raw.stored(name, array).items():
+                self.raw.framework.assign(self.raw[own].tensor, values)
 
     def attempt(self, arrays: dict[str, np.ndarray]) -> Agreement:
         """Assign, then run both models."""
@@ -158,10 +179,11 @@ class Assignment:
     def _report(self, plan: Plan, agreement: Agreement) -> WeightReport:
         shapes = {f"b:{o.name}": str(list(o.shape)) for o in self.base}
         shapes.update({f"r:{o.name}": str(list(o.shape)) for o in self.raw})
-        taken = {name for row in plan.rows for name in row.base}
+        taken = {own for row in plan.rows for name in row.base for own in self.base.behind(name)}
+        given = {own for name in plan.arrays for own in self.raw.behind(name)}
         report = WeightReport(plan.rows, notes=self.notes, shapes=shapes)
         report.agreement = agreement if self.inputs is not None else None
-        report.unused_raw = [o.name for o in self.raw if o.name not in plan.arrays]
+        report.unused_raw = [o.name for o in self.raw if o.name not in given]
         report.unused_base = [o.name for o in self.base if o.name not in taken]
         return report
 
@@ -176,6 +198,7 @@ class _Side:
         self.inventory = inventory
         self.reader = UseReader(framework, self.trace, inventory)
         self.flow = Flow(self.trace, self.reader)
+        self.folding = Folding(inventory, inputs)
 
     def ordered(self, order: str, first_only: bool) -> list[Use]:
         """Uses by data flow or in the order of the calls, every one or the first of each parameter."""

@@ -55,7 +55,7 @@ def _role(owned: Owned, types: dict[str, str], framework: str) -> tuple[str | No
     if owned.buffer:
         return None, False
     if local.startswith(("weight_ih", "weight_hh", "bias_ih", "bias_hh")):
-        return f"recurrent:{local}", False
+        return f"recurrent:{local}", ndim == 2
     if ".parametrizations." in f".{owned.name}":
         outer = owned.name.partition("parametrizations.")[0].rstrip(".")
         kind, local = types.get(outer, kind), {"original0": "weight_g", "original1": "weight_v"}.get(local, local)

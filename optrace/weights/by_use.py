@@ -196,8 +196,10 @@ class UseReader:
             view = self._view(ref)
             if view is not None:
                 for name in view.names:
-                    local = name.rpartition(".")[2]
-                    found.append(canonical(View((name,), self.inventory[name].shape), f"recurrent:{local}"))
+                    alone = View((name,), self.inventory[name].shape)
+                    # Both frameworks keep [gates, in].
+                    perm = (1, 0) if len(alone.shape) == 2 else None
+                    found.append(canonical(alone, f"recurrent:{name.rpartition('.')[2]}", perm))
         found.sort(key=lambda u: _recurrent_order(u.role))
         self.uses.extend(found)
 

@@ -14,6 +14,8 @@ from optrace.weights.views import repeat
 
 
 _STEPS = 3
+# Results larger than this are not followed element by element.
+_LARGEST = 1 << 24
 _SHARED_NAMES = {
     "swish": "silu", "multiply": "mul", "rmul": "mul", "truediv": "div", "divide": "div", "subtract": "sub",
     "bmm": "matmul", "mm": "matmul", "true_divide": "div", "concat": "cat", "radd": "add",
@@ -110,20 +112,34 @@ class Flow:
         ``sizes`` are the numbers of columns wanted; int64 arrays of column numbers, or ``None`` when
         the moves behind the use do not cut its result that way.
         """
+        groups = [g for g in self._groups(use) if len(g) in sizes]
+        found = _cover(groups)
+        return found if [len(g) for g in found] == sizes and sum(sizes) == use.shape[-1] else None
+
+    def partition(self, use: Use) -> list[np.ndarray] | None:
+        """The coarsest cut of the output columns into groups of one size; ``None`` when nothing cuts them."""
+        groups = self._groups(use)
+        for size in sorted({len(g) for g in groups}, reverse=True):
+            found = _cover([g for g in groups if len(g) == size])
+            if len(found) * size == use.shape[-1]:
+                return found
+        return None
+
+    def _groups(self, use: Use) -> list[np.ndarray]:
+        """Proper subsets of the output columns that moves make, int64, in the order in which they are consumed."""
         call = self.trace.calls[use.call]
-        refs = [r for r in tensors_in(call.outputs) if r.key == use.result]
-        if not refs:
-            return None
-        columns = refs[0].shape[-1]
-        start = np.broadcast_to(np.arange(columns, dtype=np.int64), refs[0].shape)
+        ref = next((r for r in tensors_in(call.outputs) if r.key == use.result), None)
+        if ref is None or ref.size > _LARGEST:
+            return []
+        start = np.broadcast_to(np.arange(ref.shape[-1], dtype=np.int64), ref.shape)
         found: list[tuple[tuple[int, int], np.ndarray]] = []
-        for key, array in self._moved_from(refs[0].key, np.array(start)).items():
+        for key, array in self._moved_from(ref.key, np.array(start)).items():
             _, first = np.unique(array, return_index=True)
             group = array.reshape(-1)[np.sort(first)]
-            if len(group) in sizes and len(group) < columns:
+            if len(group) < ref.shape[-1]:
                 found.append((self._first_need(key), group))
         found.sort(key=lambda item: item[0])
-        return _partition([group for _, group in found], sizes, columns)
+        return [group for _, group in found]
 
     def _is_move(self, call: Call) -> bool:
         """Whether the call only moves one tensor; joining it to an empty one (a fresh cache) counts."""
@@ -173,8 +189,8 @@ class Flow:
         return best
 
 
-def _partition(groups: list[np.ndarray], sizes: list[int], columns: int) -> list[np.ndarray] | None:
-    """The first groups that cover every column once and have the wanted sizes in order."""
+def _cover(groups: list[np.ndarray]) -> list[np.ndarray]:
+    """The groups, in order, that share no column with an earlier one."""
     taken: list[np.ndarray] = []
     covered: set[int] = set()
     for group in groups:
@@ -182,6 +198,4 @@ def _partition(groups: list[np.ndarray], sizes: list[int], columns: int) -> list
         if not covered & members:
             taken.append(group)
             covered |= members
-    if len(covered) != columns or [len(g) for g in taken] != sizes:
-        return None
     return taken

@@ -11,38 +11,36 @@ from optrace.weights.uses import Use, canonical
 from optrace.weights.views import View
 
 Groups = Callable[[Use, list[int]], "list[np.ndarray] | None"]
+Partition = Callable[[Use], "list[np.ndarray] | None"]
 _Shape = tuple[str, tuple[int, ...]]
 
 
-def join_siblings(mine: list[Use], theirs: list[Use], cut: Groups) -> tuple[list[Use], list[Use]]:
+def join_siblings(
+    mine: list[Use], theirs: list[Use], cut: Groups | None, last: bool = False
+) -> tuple[list[Use], list[Use]]:
     """``mine`` with runs of matrices on one input joined where ``theirs`` has one matrix of their total width.
 
     ``cut`` tells which columns of a fused use go together; ``theirs`` comes back with the columns of
-    those uses in the order of the joined parts. Biases are joined along with their matrices.
+    those uses in the order of the joined parts. Biases are joined along with their matrices. ``last``
+    prefers later parts where several would do (q, and k with v; not q with k, and v).
     """
     wanted = Counter(_kind(u) for u in theirs)
     wanted.subtract(Counter(_kind(u) for u in mine))
-    fused = [u for u in theirs if u.role == "matrix" and wanted[_kind(u)] > 0]
-    if not fused:
+    if not any(n > 0 for (role, _), n in wanted.items() if role == "matrix"):
         return mine, theirs
-    mine, theirs = list(mine), list(theirs)
+    mine = list(mine)
     for run in _runs(mine):
-        start = 0
-        while start < len(run):
-            for end in range(len(run), start + 1, -1):
-                parts = run[start:end]
-                width = sum(p.shape[1] for p in parts)
-                shape = (parts[0].shape[0], width)
-                target = next((f for f in fused if f.shape == shape), None)
-                if target is not None and wanted[("matrix", shape)] > 0:
-                    wanted[("matrix", shape)] -= 1
-                    fused.remove(target)
-                    _join(mine, parts)
-                    start = end
-                    break
-            else:
-                start += 1
-    return mine, theirs if not cut else _reorder(mine, theirs, cut)
+        free = set(range(len(run)))
+        windows = [(s, e) for s in range(len(run)) for e in range(s + 2, len(run) + 1)]
+        windows.sort(key=lambda w: (w[0] - w[1], -w[0] if last else w[0]))
+        for start, end in windows:
+            parts = run[start:end]
+            kind = ("matrix", (parts[0].shape[0], sum(p.shape[1] for p in parts)))
+            if wanted[kind] > 0 and free.issuperset(range(start, end)):
+                wanted[kind] -= 1
+                free.difference_update(range(start, end))
+                _join(mine, parts)
+    return mine, _reorder(mine, theirs, cut) if cut is not None else theirs
 
 
 def _kind(use: Use) -> _Shape:
@@ -113,6 +111,25 @@ def _reorder(mine: list[Use], theirs: list[Use], cut: Groups) -> list[Use]:
         order = orders.get(use.call)
         plain = order is None or bool((order == np.arange(len(order))).all()) or use.shape[-1] != len(order)
         result.append(use if plain or order is None else in_order(use, order))
+    return result
+
+
+def same_order(
+    pairs: list[tuple[Use, Use]], cut_base: Partition, cut_raw: Partition
+) -> list[tuple[Use, Use]]:
+    """Fused matrices on both sides whose data flow takes their columns apart in different ways, put in one order."""
+    orders: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+    for base, raw in pairs:
+        if base.role == raw.role == "matrix" and len(base.shape) == 2 and not base.widths and not raw.widths:
+            left, right = cut_base(base), cut_raw(raw)
+            if left and right and [len(g) for g in left] == [len(g) for g in right]:
+                orders[base.call, raw.call] = np.concatenate(left), np.concatenate(right)
+    result = []
+    for base, raw in pairs:
+        found = orders.get((base.call, raw.call))
+        if found is not None and base.shape[-1] == raw.shape[-1] == len(found[0]):
+            base, raw = in_order(base, found[0]), in_order(raw, found[1])
+        result.append((base, raw))
     return result
 
 

@@ -58,6 +58,7 @@ _SYNONYMS = (
     frozenset({"v", "value"}),
     frozenset({"gamma", "weight", "scale"}),
     frozenset({"beta", "bias", "shift"}),
+    frozenset({"var", "variance"}),
 )
 
 
@@ -83,6 +84,8 @@ _RELATED = {
     frozenset({"minus", "shift"}): 0.5,
     frozenset({"divisor", "scale"}): 0.5,
     frozenset({"variance", "shift"}): 0.5,
+    frozenset({"variance", "divisor"}): 2.0,
+    frozenset({"variance", "scale"}): 1.0,
 }
 
 
@@ -93,6 +96,9 @@ def _role_score(base: str, raw: str) -> float:
         local = (base if base.startswith("recurrent:") else raw).partition(":")[2]
         other = raw if base.startswith("recurrent:") else base
         return 1.0 if other == ("matrix" if local.startswith("weight") else "shift") else _NEVER
+    if base.endswith("/part") != raw.endswith("/part"):
+        # One side computes with the parameter first (a folded norm): the names have to tell.
+        return 0.25
     found = _RELATED.get(frozenset({base, raw}))
     if found is not None:
         return found
@@ -192,12 +198,12 @@ def _gap(use: Use) -> float:
 
 
 def _leftovers(found: Matching) -> None:
-    """Pair what the order kept apart: same role, same shape, most alike names first."""
+    """Pair what the order kept apart: kindred roles, same shape, the best first."""
     options = [
         (score(b, r), -i, -j, b, r)
         for i, b in enumerate(found.base_only)
         for j, r in enumerate(found.raw_only)
-        if b.role == r.role and fits(b, r)
+        if fits(b, r) and _role_score(b.role, r.role) >= 1.0
     ]
     options.sort(key=lambda o: o[:3], reverse=True)
     for worth, _, _, b, r in options:

@@ -94,7 +94,7 @@ CASTS = frozenset(
     "contiguous clone detach cast astype to float half double bfloat16 type type_as cpu cuda data assign share_data "
     "alias".split()
 )
-ORDER = ("table", "matrix", "conv", "deconv", "bilinear", "scale", "slope", "shift", "mean", "variance")
+ORDER = ("table", "matrix", "conv", "deconv", "bilinear", "mean", "variance", "scale", "slope", "shift")
 
 
 class Spec(NamedTuple):
