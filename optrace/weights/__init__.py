@@ -1,0 +1,1 @@
+"""Carrying weights from one model, or one checkpoint format, to another."""

@@ -19,7 +19,7 @@ from optrace.weights.inventory import Inventory
 from optrace.weights.match import Matching, match
 from optrace.weights.plan import Plan, build
 from optrace.weights.report import WeightReport, failure
-from optrace.weights.settled import Settled, settle
+from optrace.weights.settled import Settled, Settler
 from optrace.weights.uses import Use
 from optrace.weights.verify import Agreement, compare, forward
 
@@ -52,7 +52,8 @@ class Assignment:
         self.raw = Inventory(raw_model)
         self.inputs = sides(base_model, raw_model, inputs) if inputs is not None else None
         self.notes: list[str] = []
-        self.settled: Settled = settle(self.base, self.raw, rules, layer_map)
+        self.given = rules, layer_map
+        self.settled = Settled()
         self.traced: tuple[_Side, _Side] | None = None
         self._expected: list[np.ndarray] | None = None
         self._coarsest = max(epsilon(o.dtype) for side in (self.base, self.raw) for o in side if not o.buffer)
@@ -67,6 +68,9 @@ class Assignment:
 
     def _run(self) -> WeightReport:
         self._trace()
+        uses = [side.ordered("data", False) for side in self.traced] if self.traced is not None else []
+        both = (uses[0], uses[1]) if uses else (by_structure.read(self.base), by_structure.read(self.raw))
+        self.settled = Settler(self.base, self.raw, both).settle(*self.given)
         tried: list[tuple[Plan, Agreement]] = []
         worst: list[Plan] = []
         for plan in self._plans():

@@ -25,6 +25,11 @@ class Owned:
     layer_type: str
     others: tuple[str, ...] = ()
 
+    @property
+    def tensor_size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
     def __str__(self) -> str:
         return f"{self.name} {list(self.shape)} {self.dtype}"
 

@@ -59,7 +59,7 @@ def build(matching: Matching, base: Inventory, raw: Inventory, method: str, fixe
         if set(mine.view.names) <= fixed or not _carried(theirs, mine, base, raw):
             continue
         new = False
-        for name, array, covered in _values(theirs, mine, base, raw):
+        for name, array, covered in values(theirs, mine, base, raw):
             if name not in plan.arrays:
                 plan.arrays[name], partial[name] = array, covered
                 sources[name] = theirs.view.names
@@ -102,7 +102,7 @@ def _carried(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> bool:
     return floating and theirs.name in base.persistent and mine.name in raw.persistent
 
 
-def _values(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> list[tuple[str, np.ndarray, np.ndarray]]:
+def values(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """(raw name, array, elements covered) for each raw parameter of the use; dtype as in the base model."""
     if {theirs.role, mine.role} == {"conv", "matrix"}:
         theirs, mine = _as_matrix(theirs), _as_matrix(mine)
