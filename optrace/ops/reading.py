@@ -139,9 +139,8 @@ def _from_common(side: Side, common: str, term: Term, base: Side) -> Any:
         conversion = CONVERSIONS.get(side.row.convert.get(common, ""))
         if conversion:
             return conversion.to_paddle(value)
-    if form in ("plain", "number", "flag", "word", "sizes", "spatial", "new_axis"):
-        # base's own spelling, as far as it is already in torch's values
-        return term.written if base.framework == "torch" else written(value, form, side.framework)
+    if base.framework == "torch" and not (form == "padding" and isinstance(value, str)):
+        return term.written
     return written(value, form, side.framework)
 
 

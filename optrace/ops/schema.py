@@ -38,7 +38,8 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     ``values`` lists pairs (torch value, paddle value); ``convert`` names a function from
     ``conversions.py`` for one parameter; ``meaning`` names a joint reading from ``meanings/`` for
     calls whose arguments can't be translated one by one. Rows with the same ``job`` do the same.
-    ``layout`` gives the axis order that turns a torch tensor into paddle's.
+    ``layout`` gives the axis order that turns a torch tensor into paddle's. ``reason`` says why a row is
+    not executed, ``unexecuted`` why single names of it are not.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     inplace: bool = False
     tolerance: float = 0.0
     expansion: PerSide = PerSide()
+    unexecuted: dict[str, str] = {}
     closest: str = ""
     reason: str = ""
     versions: PerSide = PerSide()
@@ -71,7 +73,7 @@ class Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     def names(self, framework: str) -> tuple[str, ...]:
         """One side's names, the canonical one first."""
-        return tuple(entry.partition("(")[0].strip() for entry in self.listed(framework))
+        return tuple(dict.fromkeys(entry.partition("(")[0].strip() for entry in self.listed(framework)))
 
 
 class TableFile(msgspec.Struct, forbid_unknown_fields=True):

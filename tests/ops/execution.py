@@ -14,10 +14,12 @@ from optrace.ops.binding import arrange, signature_for
 from optrace.ops.compare import pair, translate
 from optrace.ops.reading import Side
 from optrace.ops.schema import Row
-from optrace.ops.signature import C_LEVEL, parse
+from optrace.ops.signature import MISSING, parse
 from optrace.ops.table import table
 from optrace.trace.records import DtypeRef
 
+# Parameters that say how, not what, and have no default in lower names.
+FLAGS = {"cudnn_enabled": True}
 PROPERTIES = ("T", "mT", "H", "mH", "real", "imag")
 
 
@@ -33,7 +35,12 @@ class Array:
 def example(row: Row, index: int, framework: str = "torch") -> dict[str, Any]:
     """The recipe's arguments with arrays made; dtypes, dimensions and subscripts as records hold them."""
     rng = np.random.default_rng(sum(map(ord, row.name)) + index)
-    return {name: _made(row, name, value, rng) for name, value in row.examples[index].items()}
+    return {name: _made(row, name, value, rng) for name, value in row.examples[index].items() if name != "grad"}
+
+
+def differentiable(row: Row, index: int) -> bool:
+    """Whether the gradients of an example are compared: ``grad = false`` in the example says no."""
+    return row.grad and bool(row.examples[index].get("grad", True))
 
 
 def _made(row: Row, name: str, value: Any, rng: np.random.Generator) -> Any:
@@ -91,17 +98,17 @@ class Run:
         assert found is not None
         side = Side(self.framework, row, found[1], dict(args), {})
         live = {n: self._live(side.common(n), v, grad) for n, v in args.items()}
-        inplace = grad and (api.endswith("_") and not api.endswith("__"))
+        last = api.rpartition(".")[2]
+        inplace = grad and (row.inplace or (last.endswith("_") and not last.endswith("__")))
         first = next(iter(live), None)
         if inplace and first is not None:
             live[first] = live[first] + 0  # a leaf can't be changed in place
-        if api.startswith(C_LEVEL):
-            public = {k: v for k, v in parse(row.paddle[0]).defaults().items() if k in found[1].names}
-            live = {**public, **live}
+        public = parse(row.listed(self.framework)[0]).defaults()
+        unset = [p.name for p in found[1].parameters if p.default is MISSING and p.name not in live]
+        live.update({n: {**public, **FLAGS}[n] for n in unset if n in public or n in FLAGS})
         positional, keyword = found[1].arrange(live)
         self.raw = function(api)(*positional, **keyword)
-        written = any(api.rpartition(".")[2] == n for n in ("__setitem__",))
-        self.outputs = list(flat(live[first] if written and first else self.raw))
+        self.outputs = list(flat(live[first] if last == "__setitem__" and first else self.raw))
         chosen = getattr(row.results, self.framework)
         if chosen and len(self.outputs) > 1:
             self.outputs = [self.outputs[i] for i in chosen]
@@ -170,7 +177,7 @@ class Run:
             import torch
 
             if output.is_complex():
-                output, weights = torch.view_as_real(output), np.stack([weights, weights * 0.5], -1)
+                output, weights = torch.view_as_real(output.resolve_conj()), np.stack([weights, weights * 0.5], -1)
             return (output.double() * torch.from_numpy(np.ascontiguousarray(weights))).sum()
         import paddle
 
@@ -197,7 +204,7 @@ def to_numpy(value: Any) -> np.ndarray:
             value = value.resolve_conj().resolve_neg()
         if "bfloat16" in str(value.dtype):
             value = value.float() if hasattr(value, "float") else value.astype("float32")
-        return np.array(value.numpy())
+        return np.array(value.numpy(force=True) if hasattr(value, "resolve_conj") else value.numpy())
     if isinstance(value, np.ndarray):
         return value
     text = str(value)
@@ -223,7 +230,7 @@ def function(api: str) -> Any:
         if not hasattr(found, part):
             importlib.import_module(".".join(parts[:i]))
         found = getattr(found, part)
-    if not callable(found) or isinstance(found, property) or parts[-1] in PROPERTIES:
+    if not callable(found) or isinstance(found, property) or (parts[1] == "Tensor" and parts[-1] in PROPERTIES):
         return lambda tensor: getattr(tensor, parts[-1])
     return found
 
@@ -263,9 +270,12 @@ def check(row: Row, index: int, base: str, raw: str, base_args: Mapping[str, Any
     if not grad:
         return ""
     mine, theirs = a.gradients(), b.gradients()
-    if not mine or mine.keys() != theirs.keys():
+    # paddle gives no gradient to some arguments (labels, weights of lerp): those that both give count
+    shared = [n for n in mine if n in theirs]
+    if not shared:
         return f"gradients for {sorted(mine)} and {sorted(theirs)}"
-    for name, x in mine.items():
+    for name in shared:
+        x = mine[name]
         problem = close(x, theirs[name], (row.tolerance or 3e-5) * 5)
         if problem:
             return f"gradient of {name}: {problem}"

@@ -2,7 +2,7 @@
 
 ``KIND[SHAPE] how``; KIND is a dtype name, ``perm`` (a permutation of 0..n-1) or ``prob`` (rows that sum
 to one). ``how``: ``a..b`` (a range), ``sorted``, ``spd`` (symmetric positive definite), ``lower``, ``upper``,
-``ties`` (few distinct values), ``distinct`` (values far apart), ``edges`` (zeros, huge and tiny values, signs).
+``logprob`` (logarithms of probabilities), ``ties`` (few distinct values), ``distinct`` (values far apart), ``edges`` (zeros, huge and tiny values, signs).
 ``"int: [1, 2]"`` is a tensor with these values. Other values stand for themselves.
 """
 
@@ -84,6 +84,8 @@ def _shaped(dtype: np.dtype, shape: tuple[int, ...], how: str, rng: np.random.Ge
         found = np.tril(found) + shape[-1] * np.eye(shape[-1])
     elif how.startswith("upper"):
         found = np.triu(found) + shape[-1] * np.eye(shape[-1])
+    elif how.startswith("logprob"):
+        found = found - np.log(np.exp(found).sum(-1, keepdims=True))
     elif how.endswith("sorted"):
         found = np.sort(found, -1)
     return np.asarray(found).astype(dtype)

@@ -38,10 +38,8 @@ class Permute(Meaning):
         if args.get("source") is not None and args.get("destination") is not None:
             moved = _moved(rank, args["source"], args["destination"])
             return {"order": Term(moved, "source", (args["source"], args["destination"]))} if moved else {}
-        name = side.signature.api.rpartition(".")[2]
-        if name in ("mT", "mH", "adjoint", "matrix_transpose"):
-            return {"order": Term(_swapped(rank, -2, -1), None, None)} if rank >= 2 else {}
-        return {"order": Term(tuple(reversed(range(rank))), None, None)}
+        fixed = _fixed(side, rank)
+        return {} if fixed is None else {"order": Term(fixed, None, None)}
 
     def write(self, terms: Mapping[str, Term], side: Side, base: Side) -> dict[str, Any] | None:
         if "order" not in terms:
@@ -59,7 +57,14 @@ class Permute(Meaning):
                 return {a: off[0], b: off[1]} if len(off) == 2 else None
         if "source" in names:
             return {"source": list(order), "destination": list(range(len(order)))}
-        return {} if len(order) == 2 and order == (1, 0) else None
+        return {} if order == _fixed(side, len(order)) else None
+
+
+def _fixed(side: Side, rank: int) -> tuple[int, ...] | None:
+    """The order that a name without arguments stands for."""
+    if side.signature.api.rpartition(".")[2] in ("mT", "mH", "adjoint", "matrix_transpose"):
+        return _swapped(rank, -2, -1) if rank >= 2 else None
+    return tuple(reversed(range(rank)))
 
 
 def _swapped(rank: int, a: int, b: int) -> tuple[int, ...]:
