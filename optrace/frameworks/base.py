@@ -23,11 +23,32 @@ class TensorInfo(NamedTuple):
 
 
 class Target(NamedTuple):
-    """One patchable callable: ``getattr(owner, attribute)`` known to users as ``api``."""
+    """One patchable callable: ``getattr(owner, attribute)`` known to users as ``api``.
+
+    ``held``: a builtin that no net sees, so names and containers that hold it are patched too.
+    """
 
     owner: Any
     attribute: str
     api: str
+    held: bool = False
+
+
+class Region(NamedTuple):
+    """A Python function of a framework inside which recording changes.
+
+    ``kind``: ``"opaque"`` (it inspects the frameworks' functions or runs without them: patches are lifted
+    until it returns), ``"lifted"`` (the same, but it computes nothing worth naming), ``"quiet"`` (what runs inside is no part of the program: printing), ``"data"`` (what
+    runs inside loads data), ``"mode"`` (afterwards calls may build a graph instead of computing, or compute
+    again). ``frames`` names a parameter that counts stack frames up to the caller; ``describe`` tells from
+    the arguments which function or file the region is.
+    """
+
+    function: Any
+    kind: str
+    name: str
+    frames: str | None = None
+    describe: Callable[[tuple[Any, ...], dict[str, Any]], str] | None = None
 
 
 class Net(ABC):
@@ -139,6 +160,32 @@ class Framework(ABC):
     @abstractmethod
     def net(self, observer: Any, originals: dict[int, Callable[..., Any]]) -> Net:
         """What sees calls that no patch can: entered with the trace, left with it."""
+
+    @abstractmethod
+    def regions(self) -> Iterator[Region]:
+        """The functions, among all that are imported by now, inside which recording changes."""
+
+    @abstractmethod
+    def late_modules(self) -> tuple[str, ...]:
+        """Modules whose import, while a trace runs, brings new regions."""
+
+    @abstractmethod
+    def compiled(self, result: Any) -> Region | None:
+        """The region that an opaque one has returned (a function compiled just now)."""
+
+    @abstractmethod
+    def hidden(self, module: Any) -> str | None:
+        """Why the calls inside ``module`` can't be seen; ``None`` when they can."""
+
+    @abstractmethod
+    def is_static(self) -> bool:
+        """Whether calls build a graph now instead of computing."""
+
+    @abstractmethod
+    def recomputing(self) -> bool:
+        """Whether this thread is in a backward pass with gradients on; asked only in first-order ones,
+
+        where nothing but forward code that is run again (checkpointing) has them on."""
 
     @abstractmethod
     def optimizer_hooks(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> Callable[[], None]:

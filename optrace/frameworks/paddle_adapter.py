@@ -11,7 +11,8 @@ import ml_dtypes
 import numpy as np
 import paddle
 
-from optrace.frameworks.base import Framework, Net, Target, TensorInfo
+from optrace.frameworks import paddle_regions
+from optrace.frameworks.base import Framework, Net, Region, Target, TensorInfo
 
 _DTYPE_NAMES = (
     "float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2",
@@ -227,6 +228,24 @@ class PaddleFramework(Framework):
 
     def net(self, observer: Any, originals: dict[int, Callable[..., Any]]) -> Net:
         return _NoNet()
+
+    def regions(self) -> Iterator[Region]:
+        return paddle_regions.regions()
+
+    def late_modules(self) -> tuple[str, ...]:
+        return ()
+
+    def compiled(self, result: Any) -> Region | None:
+        return None  # to_static returns objects whose calls are regions already
+
+    def hidden(self, module: Any) -> str | None:
+        return paddle_regions.hidden(module)
+
+    def is_static(self) -> bool:
+        return not paddle.in_dynamic_mode()
+
+    def recomputing(self) -> bool:
+        return paddle.is_grad_enabled()
 
     def optimizer_hooks(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> Callable[[], None]:
         from optrace.frameworks.paddle_optimizers import watch

@@ -79,7 +79,7 @@ def targets() -> Iterator[Target]:
                 continue
             function = isinstance(value, types.FunctionType) and value.__module__.startswith(HOMES)
             if function or isinstance(value, types.BuiltinFunctionType):
-                yield Target(module, name, f"{namespace}.{name}")
+                yield Target(module, name, f"{namespace}.{name}", held=not function)
     for name, value in list(vars(paddle.Tensor).items()):
         if name in NOT_OPS or (name.startswith("_") and name not in OPERATORS):
             continue

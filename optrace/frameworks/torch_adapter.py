@@ -13,7 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from optrace.frameworks.base import Framework, Net, Target, TensorInfo
+from optrace.frameworks import torch_regions
+from optrace.frameworks.base import Framework, Net, Region, Target, TensorInfo
 
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 _UNREADABLE = (FakeTensor, FunctionalTensor, torch.nn.parameter.UninitializedTensorMixin)
@@ -185,6 +186,24 @@ class TorchFramework(Framework):
         from optrace.frameworks.torch_net import TorchNet
 
         return TorchNet(observer, originals)
+
+    def regions(self) -> Iterator[Region]:
+        return torch_regions.regions()
+
+    def late_modules(self) -> tuple[str, ...]:
+        return torch_regions.LATE_MODULES
+
+    def compiled(self, result: Any) -> Region | None:
+        return torch_regions.compiled(result)
+
+    def hidden(self, module: Any) -> str | None:
+        return torch_regions.hidden(module)
+
+    def is_static(self) -> bool:
+        return False
+
+    def recomputing(self) -> bool:
+        return torch.is_grad_enabled() and torch._C._current_graph_task_id() != -1
 
     def optimizer_hooks(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> Callable[[], None]:
         def ahead(optimizer: Any, args: Any, kwargs: Any) -> None:

@@ -2,52 +2,71 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import types
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
-import torch._tensor
-import torch.functional
-import torch.nn.functional
-import wrapt
-from torch.overrides import TorchFunctionMode, resolve_name
+from torch.overrides import (
+    TorchFunctionMode,
+    _len_torch_function_stack,
+    _pop_mode,
+    _push_mode,
+    resolve_name,
+)
 
 from optrace.frameworks.base import Net
 from optrace.frameworks.torch_targets import NOT_OP_DUNDERS, NOT_OPS, VIEW_PROPERTIES
+from optrace.intercept.transparent import hide, transparent
+from optrace.intercept.wrappers import unwrapped
 
-# Modules whose Python functions ask has_torch_function before they run their body.
-_ASKING = (torch.nn.functional, torch.functional, torch._tensor)
-_ASKING_NAMES = frozenset(m.__name__ for m in _ASKING)
+# What torch's Python functions ask before they run their body.
 _QUESTIONS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 
 
 class TorchNet(Net):
-    """Hands calls that reached torch past every patch to the observer."""
+    """Hands calls that reached torch past every patch to the hub."""
 
-    def __init__(self, observer: Any, originals: dict[int, Callable[..., Any]]) -> None:
-        self._mode = _Mode(observer, originals)
+    def __init__(self, hub: Any, originals: dict[int, Callable[..., Any]]) -> None:
+        self._mode = _Mode(hub, originals)
         self.patches = tuple(
-            (module, name, self._mode.question(getattr(module, name)))
-            for module in _ASKING
+            (module, name, self._mode.question(vars(module)[name]))
+            for module in _asking()
             for name in _QUESTIONS
-            if hasattr(module, name)
+            if name in vars(module)
         )
 
     def __enter__(self) -> Any:
         return self._mode.__enter__()
 
-    def __exit__(self, *exc: object) -> Any:
-        return self._mode.__exit__(*exc)
+    def __exit__(self, *exc: object) -> None:
+        """Take the mode off the stack, wherever the program has left it there."""
+        above = []
+        while _len_torch_function_stack():
+            mode = _pop_mode()
+            if mode is self._mode:
+                break
+            above.append(mode)
+        for mode in reversed(above):
+            _push_mode(mode)
+
+
+def _asking() -> list[types.ModuleType]:
+    """torch's modules that hold one of the questions under its name."""
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name.startswith("torch.") and name != "torch.overrides" and isinstance(module, types.ModuleType)
+    ]
 
 
 class _Mode(TorchFunctionMode):
-    def __init__(self, observer: Any, originals: dict[int, Callable[..., Any]]) -> None:
+    def __init__(self, hub: Any, originals: dict[int, Callable[..., Any]]) -> None:
         super().__init__()
-        self._observer = observer
+        self._hub = hub
         self._originals = originals
         self._local = threading.local()
         self._names: dict[Any, str | None] = {}
@@ -64,41 +83,52 @@ class _Mode(TorchFunctionMode):
 
         return asked
 
+    @transparent
     def __torch_function__(self, func: Any, types_: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if isinstance(func, wrapt.ObjectProxy):
-            func = func.__wrapped__
+        func = unwrapped(func)
         original = self._originals.get(id(func), func)
-        if self._observer.is_open(original):
-            return self._run(original, types_, args, kwargs)
         try:
-            name = self._names[func]
-        except KeyError:
-            name = self._names[func] = _public_name(func)
-        except TypeError:
-            name = None
-        if name is None:
-            return func(*args, **kwargs)
-        return self._observer.call(name, partial(self._run_args, original, types_), args, kwargs)
+            name = None if self._hub.is_open(original) else self._name(func)
+            if name is None:
+                return self._run(original, types_, args, kwargs)
 
-    def _run_args(self, original: Any, types_: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._run(original, types_, args, kwargs)
+            @transparent
+            def run(*args: Any, **kwargs: Any) -> Any:
+                return self._run(original, types_, args, kwargs)
 
+            return self._hub.receive(name, original, args, kwargs, run)
+        except BaseException as error:
+            hide(error)
+            raise
+
+    @transparent
     def _run(self, original: Any, types_: Any, args: Any, kwargs: Any) -> Any:
-        asks = isinstance(original, types.FunctionType) and original.__globals__.get("__name__") in _ASKING_NAMES
-        if not asks or not _PLAIN.issuperset(types_):
-            return original(*args, **kwargs)
+        plain = isinstance(original, types.FunctionType) and _PLAIN.issuperset(types_)
+        local = self._local
+        outer = getattr(local, "running", None)
+        if not plain or outer is original or _len_torch_function_stack():
+            return original(*args, **kwargs)  # other modes below are to see this call themselves
         # Run the body with this mode on again, or the subscripts inside it would be missed.
-        self._local.starting = True
+        local.starting, local.running = True, original
         try:
             with self:
                 return original(*args, **kwargs)
         finally:
-            self._local.starting = False
+            local.starting, local.running = False, outer
+
+    def _name(self, func: Any) -> str | None:
+        try:
+            return self._names[func]
+        except KeyError:
+            name = self._names[func] = _public_name(func)
+            return name
+        except TypeError:
+            return None
 
 
 def _public_name(func: Any) -> str | None:
-    """The name to record ``func`` under, ``None`` for what is no tensor operation."""
+    """The name to record ``func`` under, ``None`` for what is no public tensor operation."""
     short = getattr(func, "__name__", "")
     if short in ("__get__", "__set__", "__delete__"):
         prop = getattr(getattr(func, "__self__", None), "__name__", "")
@@ -106,4 +136,6 @@ def _public_name(func: Any) -> str | None:
     if short in NOT_OPS or short.startswith("is_") or (short in NOT_OP_DUNDERS and short != "__getitem__"):
         return None
     name = resolve_name(func) or f"{getattr(func, '__module__', None) or 'torch'}.{short}"
-    return name.replace("torch._C.TensorBase.", "torch.Tensor.").replace("torch._tensor.", "torch.")
+    name = name.replace("torch._C.TensorBase.", "torch.Tensor.").replace("torch._tensor.", "torch.")
+    private = any(part.startswith("_") and not part.endswith("__") for part in name.split("."))
+    return None if private or not name.startswith("torch.") else name

@@ -32,7 +32,7 @@ NOT_OPS = frozenset(
     "names refine_names align_to rename rename_ set_ names dense_dim sparse_dim result_type can_cast promote_types "
     "get_default_dtype typename broadcast_shapes is_autocast_enabled backward reinforce module_load dim_order "
     "is_vulkan_available is_distributed is_deterministic numel_ apply_ map_ map2_ has_torch_function isinstance "
-    "resolve_name vmap compile cond while_loop block_diag_shape get_rng_state set_rng_state".split()
+    "resolve_name vmap compile cond while_loop block_diag_shape get_rng_state set_rng_state device".split()
 )
 NOT_OP_DUNDERS = frozenset(
     "__repr__ __str__ __format__ __hash__ __len__ __dir__ __bool__ __int__ __float__ __complex__ __index__ __nonzero__ "

@@ -8,29 +8,39 @@ from __future__ import annotations
 
 import inspect
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
-_PLACE = "<the wrapper>"
+from optrace.intercept.transparent import FILE, hide
+
+_signatures: weakref.WeakKeyDictionary[types.FunctionType, inspect.Signature | None] = weakref.WeakKeyDictionary()
 
 
 def _template(*args: Any, **kwargs: Any) -> Any:
-    return "<the wrapper>".__call__(*args, **kwargs)  # type: ignore[operator]
+    receiver: Any = "<receiver>"
+    try:
+        return receiver("<original>", args, kwargs)
+    except BaseException as error:
+        receiver = "<hide>"
+        receiver(error)
+        raise
 
 
-def trampoline(like: types.CodeType, wrapper: Callable[..., Any]) -> types.CodeType:
-    """Code that passes all its arguments to ``wrapper``, with the name and place of ``like``.
+def trampoline(like: types.CodeType, receiver: Callable[..., Any], original: Callable[..., Any]) -> types.CodeType:
+    """Code that hands ``original`` and all its arguments to ``receiver``, under the name of ``like``.
 
-    The wrapper sits among the code's constants, so the function's globals are left alone. The free
-    variables of ``like`` are kept in name because a function's closure must fit its code.
+    The objects it needs sit among the code's constants, so the function's globals are left alone. The
+    free variables of ``like`` are kept in name because a function's closure must fit its code.
     """
     code = _template.__code__
+    filled = {"<receiver>": receiver, "<original>": original, "<hide>": hide}
     return code.replace(
-        co_consts=tuple(wrapper if c == _PLACE else c for c in code.co_consts),
+        co_consts=tuple(filled.get(c, c) if isinstance(c, str) else c for c in code.co_consts),
         co_freevars=like.co_freevars,
-        co_filename=like.co_filename,
-        co_firstlineno=like.co_firstlineno,
+        co_filename=FILE,
         co_name=like.co_name,
+        co_qualname=like.co_qualname,
     )
 
 
@@ -48,23 +58,36 @@ def twin(function: types.FunctionType) -> types.FunctionType:
     return copy
 
 
-class Diversion:
-    """While applied, calls of ``function`` go to ``wrapper``; ``original`` behaves as before."""
+def _signature(function: types.FunctionType) -> inspect.Signature | None:
+    if function not in _signatures:
+        try:
+            _signatures[function] = inspect.signature(function)
+        except (TypeError, ValueError):
+            _signatures[function] = None
+    return _signatures[function]
 
-    def __init__(self, function: types.FunctionType, wrap: Callable[[types.FunctionType], Callable[..., Any]]) -> None:
+
+class Diversion:
+    """While applied, calls of ``function`` become ``receiver(original, args, kwargs)``.
+
+    ``original`` is another function object that behaves as ``function`` did before.
+    """
+
+    def __init__(self, function: types.FunctionType, receiver: Callable[..., Any]) -> None:
         self.function = function
-        self.code = function.__code__
         self.original = twin(function)
-        self.wrapper = wrap(self.original)
-        self._sign = not {"__signature__", "__wrapped__"} & set(function.__dict__)
+        self._before = function.__code__
+        self._after = trampoline(self._before, receiver, self.original)
+        # inspect.signature would read (*args, **kwargs) off the trampoline.
+        self._sign = None if {"__signature__", "__wrapped__"} & set(function.__dict__) else _signature(function)
 
     def apply(self) -> None:
-        if self._sign:
-            # inspect.signature would read the trampoline's (*args, **kwargs) otherwise.
-            self.function.__signature__ = inspect.signature(self.function)  # type: ignore[attr-defined]
-        self.function.__code__ = trampoline(self.code, self.wrapper)
+        if self._sign is not None:
+            self.function.__signature__ = self._sign  # type: ignore[attr-defined]
+        self.function.__code__ = self._after
 
     def undo(self) -> None:
-        self.function.__code__ = self.code
-        if self._sign:
-            self.function.__dict__.pop("__signature__", None)
+        if self.function.__code__ is self._after:  # else somebody has given it other code meanwhile
+            self.function.__code__ = self._before
+        if self._sign is not None and self.function.__dict__.get("__signature__") is self._sign:
+            del self.function.__dict__["__signature__"]

@@ -4,94 +4,116 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from optrace.frameworks.base import Framework, Target
+from optrace.intercept import references
 from optrace.intercept.divert import Diversion
-from optrace.intercept.wrappers import Observer, recording
+from optrace.intercept.wrappers import Receiver, recording, recording_property, unwrapped
 
 _MISSING = object()
 
 
-class Patches:
-    """All patches of one framework for one observer."""
+class Patch:
+    """One attribute that holds ``value`` while applied."""
 
-    def __init__(self, framework: Framework, observer: Observer) -> None:
-        self.framework = framework
-        self.observer = observer
-        self._undo: list[Callable[[], None]] = []
+    def __init__(self, owner: Any, attribute: str, value: Any) -> None:
+        self.owner, self.attribute, self.value = owner, attribute, value
+        self._before: Any = _MISSING
+
+    def apply(self) -> None:
+        # A wrapper that the program took from here during an earlier trace and put back later is no original.
+        self._before = unwrapped(vars(self.owner).get(self.attribute, _MISSING))
+        setattr(self.owner, self.attribute, self.value)
+
+    def undo(self) -> None:
+        if vars(self.owner).get(self.attribute) is not self.value:
+            return  # the program has put something of its own there
+        if self._before is _MISSING:
+            delattr(self.owner, self.attribute)  # it was inherited
+        else:
+            setattr(self.owner, self.attribute, self._before)
+
+
+class Patches:
+    """Things with ``apply`` and ``undo`` that come and go together."""
+
+    def __init__(self) -> None:
+        self._all: list[Any] = []
+        self._applied: list[Any] = []
+        self._on = False
+
+    def add(self, patch: Any) -> None:
+        """Take in one more; it is applied at once when the others are."""
+        self._all.append(patch)
+        if self._on:
+            self._applied.append(patch)
+            patch.apply()
+
+    def apply(self) -> None:
+        """Apply all; when one fails, all are undone before the error goes on."""
+        if self._on:
+            return
+        self._on = True
+        try:
+            for patch in self._all:
+                self._applied.append(patch)
+                patch.apply()
+        except BaseException:
+            self.undo()
+            raise
+
+    def undo(self) -> None:
+        self._on = False
+        while self._applied:
+            self._applied.pop().undo()
+
+
+class TargetPatches(Patches):
+    """All targets of one framework. ``receive`` gets every call, ``enter`` every call of a module."""
+
+    def __init__(self, framework: Framework, receive: Receiver, enter: Callable[..., Any]) -> None:
+        super().__init__()
+        self._receive = receive
         self._diverted: dict[int, Diversion] = {}
         # id of a replaced or diverted callable -> the callable that behaves as before.
         self.originals: dict[int, Callable[..., Any]] = {}
         self.count = 0
+        for target in list(framework.targets()):
+            self._target(target)
+        owner, attribute = framework.module_call()
+        self.add(Diversion(vars(owner)[attribute], enter))
 
-    def install(self) -> None:
-        """Patch every target; on failure everything is put back before the error goes on."""
-        try:
-            for target in list(self.framework.targets()):
-                self._patch(target)
-            self._patch_modules()
-            self.net = self.framework.net(self.observer, self.originals)
-            for owner, attribute, value in self.net.patches:
-                self._replace(owner, attribute, value)
-        except BaseException:
-            self.remove()
-            raise
+    def replace(self, owner: Any, attribute: str, value: Any) -> None:
+        """Have ``owner.attribute`` hold ``value`` while the patches are applied."""
+        self.add(Patch(owner, attribute, value))
 
-    def remove(self) -> None:
-        while self._undo:
-            self._undo.pop()()
-        self._diverted.clear()
-
-    def _patch(self, target: Target) -> None:
-        current = vars(target.owner).get(target.attribute, _MISSING)
-        value = getattr(target.owner, target.attribute) if current is _MISSING else current
-        if isinstance(value, types.FunctionType) and not isinstance(target.owner, type):
+    def _target(self, target: Target) -> None:
+        own = vars(target.owner).get(target.attribute, _MISSING)
+        value = unwrapped(getattr(target.owner, target.attribute) if own is _MISSING else own)
+        is_method = isinstance(target.owner, type)
+        if isinstance(value, types.FunctionType) and not (is_method and id(value) in self._diverted):
             self._divert(value, target.api)
-        elif isinstance(value, property):
-            self._replace(target.owner, target.attribute, property(self._recording(target.api, value.fget), value.fset, value.fdel))
-        elif isinstance(value, types.GetSetDescriptorType):
-            self._replace(target.owner, target.attribute, property(self._recording(target.api, value.__get__), value.__set__))
+        elif isinstance(value, (property, types.GetSetDescriptorType)):
+            wrapper = recording_property(target.api, value, self._receive)
+            self.replace(target.owner, target.attribute, wrapper)
         else:
+            # A method that is a public function too goes by its own name when it is called as a method.
             function = self._diverted[id(value)].original if id(value) in self._diverted else value
-            wrapper = recording(target.api, function, self.observer)
+            held = references.Held(value) if target.held else None
+            wrapper = recording(target.api, value, function, self._receive, is_method)
             self.originals[id(wrapper)] = function
-            self._replace(target.owner, target.attribute, wrapper)
+            self.replace(target.owner, target.attribute, wrapper)
+            if held is not None:
+                held.wrapper = wrapper
+                self.add(held)
         self.count += 1
-
-    def _recording(self, api: str, function: Any) -> Callable[[Any], Any]:
-        call = self.observer.call
-        return lambda self_: call(api, function, (self_,), {})
 
     def _divert(self, function: types.FunctionType, api: str) -> None:
         if id(function) in self._diverted:
             return  # known under a preferred name already
-        diversion = Diversion(function, lambda original: recording(api, original, self.observer))
-        diversion.apply()
+        diversion = Diversion(function, partial(self._receive, api))
         self._diverted[id(function)] = diversion
         self.originals[id(function)] = diversion.original
-        self._undo.append(diversion.undo)
-
-    def _patch_modules(self) -> None:
-        owner, attribute = self.framework.module_call()
-        original = getattr(owner, attribute)
-        enter = self.observer.module_call
-
-        def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return enter(module, original, args, kwargs)
-
-        call.__name__, call.__qualname__, call.__doc__ = original.__name__, original.__qualname__, original.__doc__
-        call.__wrapped__ = original  # type: ignore[attr-defined]
-        self._replace(owner, attribute, call)
-
-    def _replace(self, owner: Any, attribute: str, value: Any) -> None:
-        before = vars(owner).get(attribute, _MISSING)
-
-        def undo() -> None:
-            if before is _MISSING:
-                delattr(owner, attribute)  # it was inherited
-            else:
-                setattr(owner, attribute, before)
-
-        setattr(owner, attribute, value)
-        self._undo.append(undo)
+        self.add(diversion)

@@ -1,33 +1,46 @@
-"""The wrapt wrappers that stand in for framework callables while a trace runs."""
+"""The wrapt wrappers that stand in for framework builtins and methods while a trace runs."""
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import importlib
 import types
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import wrapt
 
+from optrace.intercept.transparent import hide, transparent
 
-class Observer(Protocol):
-    """Who is told of the calls. Each method makes the call itself and returns its result."""
-
-    def call(self, api: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
-
-    def module_call(self, module: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any: ...
+# receiver(api, function, args, kwargs) makes the call and returns its result.
+Receiver = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 def _lookup(module: str, path: str) -> Any:
     obj: Any = importlib.import_module(module)
     for part in path.split("."):
         obj = getattr(obj, part)
-    return obj.__wrapped__ if isinstance(obj, CallWrapper) else obj
+    return unwrapped(obj)
+
+
+class _BoundWrapper(wrapt.BoundFunctionWrapper):
+    """What ``tensor.add`` is; pickles and copies as the bound method it wraps."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return getattr, (self.__wrapped__.__self__, self.__wrapped__.__name__)
+
+    def __copy__(self) -> Any:
+        return self.__wrapped__
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return copy.deepcopy(self.__wrapped__, memo)
 
 
 class CallWrapper(wrapt.FunctionWrapper):
     """A ``FunctionWrapper`` that pickles and copies as the function it wraps."""
+
+    __bound_function_wrapper__ = _BoundWrapper
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         original = self.__wrapped__
@@ -46,13 +59,67 @@ class CallWrapper(wrapt.FunctionWrapper):
         return self.__wrapped__
 
 
-def recording(api: str, function: Callable[..., Any], observer: Observer) -> CallWrapper:
-    """A wrapper of ``function`` that reports each call as ``api``."""
-    record = observer.call
+class MethodWrapper(CallWrapper):
+    """Records calls made through an instance; read from the class it is the method it wraps.
 
+    So ``torch.Tensor.add`` stays the very same object, for programs that compare or look it up and for
+    torch itself, which passes it to every ``__torch_function__``.
+    """
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self.__wrapped__.__get__(None, owner)
+        return super().__get__(instance, owner)
+
+
+class PropertyWrapper(property):
+    """Records reads through an instance; read from the class it is the descriptor it stands for."""
+
+    def __init__(self, descriptor: Any, read: Callable[[Any], Any]) -> None:
+        super().__init__(read, descriptor.__set__, descriptor.__delete__, descriptor.__doc__)
+        self.descriptor = descriptor
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self.descriptor if instance is None else super().__get__(instance, owner)
+
+
+def unwrapped(value: Any) -> Any:
+    """What stands behind a wrapper of ours that has been left somewhere; anything else as it is."""
+    while True:
+        if isinstance(value, CallWrapper):
+            value = value.__wrapped__
+        elif isinstance(value, PropertyWrapper):
+            value = value.descriptor
+        else:
+            return value
+
+
+def recording(
+    api: str, shown: Callable[..., Any], function: Callable[..., Any], receiver: Receiver, method: bool = False
+) -> CallWrapper:
+    """A wrapper that looks like ``shown`` and reports each call, made with ``function``, as ``api``."""
+
+    @transparent
     def report(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        if instance is None or isinstance(function, types.BuiltinFunctionType):
-            return record(api, function, args, kwargs)
-        return record(api, function, (instance, *args), kwargs)
+        try:
+            return receiver(api, function, (instance, *args) if method else args, kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
 
-    return CallWrapper(function, report)
+    return MethodWrapper(shown, report) if method else CallWrapper(shown, report)
+
+
+def recording_property(api: str, descriptor: Any, receiver: Receiver) -> PropertyWrapper:
+    """The like for an attribute that computes."""
+    read = descriptor.__get__
+
+    @transparent
+    def report(instance: Any) -> Any:
+        try:
+            return receiver(api, read, (instance,), {})
+        except BaseException as error:
+            hide(error)
+            raise
+
+    return PropertyWrapper(descriptor, report)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 from collections.abc import Callable
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from optrace.frameworks.base import Framework
+from optrace.intercept.transparent import transparent
 from optrace.trace import sites
 from optrace.trace.arguments import MAX_DEPTH, MAX_ITEMS, plain, text_of
 from optrace.trace.identity import Identities
@@ -32,6 +34,8 @@ class _Thread(threading.local):
         self.functions: list[Any] = []  # the callables behind ``open``
         self.modules: list[tuple[str, str]] = []
         self.phase = "forward"
+        self.stepping: FrameType | None = None  # the frame of the optimizer's step under way
+        self.first_order = True  # the backward pass under way makes no graph of its own
 
 
 class Recorder:
@@ -53,6 +57,10 @@ class Recorder:
 
     # -- the observer's interface ----------------------------------------------------------------
 
+    @property
+    def busy(self) -> bool:
+        return self.thread.busy
+
     def is_open(self, function: Any) -> bool:
         """Whether a call that comes from below is the innermost recorded one on its way down.
 
@@ -64,39 +72,118 @@ class Recorder:
         innermost = thread.functions[-1]
         return innermost is function or not isinstance(innermost, FunctionType)
 
-    def call(self, api: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    @transparent
+    def call(
+        self,
+        api: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        run: Callable[..., Any] | None = None,
+    ) -> Any:
         thread = self.thread
+        run = run or function
         if thread.busy or (thread.functions and thread.functions[-1] is function):
-            return function(*args, **kwargs)
+            return run(*args, **kwargs)
         call = self._begin(thread, api, args, kwargs)
         if call is None:
-            return function(*args, **kwargs)
-        thread.open.append(call)
-        thread.functions.append(function)
-        before = thread.phase
-        if api in BACKWARD:
-            thread.phase = "backward"
+            return run(*args, **kwargs)
+        depth, before = len(thread.open), thread.phase
         try:
-            result = function(*args, **kwargs)
+            thread.open.append(call)
+            thread.functions.append(function)
+            if api in BACKWARD:
+                self._enter_backward(thread, call)
+                before = "optimizer" if thread.stepping is not None else before
+            result = run(*args, **kwargs)
         except BaseException as error:
             call.error = f"{type(error).__name__}: {text_of(error)}"
             raise
         finally:
+            # To where they were, also when an interrupt came between two of the lines above.
+            del thread.open[depth:], thread.functions[depth:]
             thread.phase = before
-            thread.open.pop()
-            thread.functions.pop()
         self._end(thread, call, function, result, args, kwargs)
         return result
 
+    @transparent
     def module_call(self, module: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         thread = self.thread
         if thread.busy:
             return function(module, *args, **kwargs)
-        thread.modules.append(self._module(thread, module))
+        depth, before = len(thread.modules), thread.phase
         try:
+            thread.modules.append(self._module(thread, module))
+            if before == "optimizer":
+                # A closure, run again by the optimizer; ends with its backward pass.
+                before = thread.phase = "forward"
             return function(module, *args, **kwargs)
         finally:
-            thread.modules.pop()
+            del thread.modules[depth:]
+            thread.phase = before
+
+    @transparent
+    def quietly(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        thread = self.thread
+        before = thread.busy
+        try:
+            thread.busy = True
+            return function(*args, **kwargs)
+        finally:
+            thread.busy = before
+
+    @transparent
+    def in_phase(self, phase: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        thread = self.thread
+        before = thread.phase
+        try:
+            thread.phase = phase
+            return function(*args, **kwargs)
+        finally:
+            thread.phase = before
+
+    def opaque(self, name: str) -> None:
+        """Count a region that ran unseen, under its name, in ``trace.meta["opaque"]``."""
+        with self._lock:
+            seen = self.trace.meta.setdefault("opaque", {})
+            seen[name] = seen.get(name, 0) + 1
+
+    # -- phases ----------------------------------------------------------------------------------
+
+    def _enter_backward(self, thread: _Thread, call: Call) -> None:
+        given = call.keyword.get("create_graph", False)
+        place = 4 if call.api.endswith("grad") else 3
+        if len(call.positional) > place:
+            given = call.positional[place]
+        thread.phase, thread.first_order = "backward", not given
+
+    def _phase(self, thread: _Thread, framework: Framework, api: str) -> str:
+        """The phase of a call made now."""
+        if thread.phase == "backward" and thread.first_order and api not in BACKWARD and framework.recomputing():
+            return "recompute"  # only forward code that runs again has gradients on in there
+        if thread.phase == "optimizer":
+            self._check_stepping(thread)
+        return thread.phase
+
+    def before_step(self, optimizer: Any) -> None:
+        """An optimizer is about to step."""
+        thread = self.thread
+        # The frame that makes the step; an exception in it leaves no other sign that the step is over.
+        thread.stepping = sys._getframe(2)
+        thread.phase = "optimizer"
+
+    def after_step(self, optimizer: Any) -> None:
+        thread = self.thread
+        thread.stepping, thread.phase = None, "forward"
+        self.step += 1
+
+    def _check_stepping(self, thread: _Thread) -> None:
+        """Leave the phase when the step has been left by an exception."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame is not thread.stepping:
+            frame = frame.f_back
+        if frame is None:
+            thread.stepping, thread.phase = None, "forward"
 
     # -- records ---------------------------------------------------------------------------------
 
@@ -129,7 +216,7 @@ class Recorder:
                     module=module[0],
                     module_type=module[1],
                     parent=thread.open[-1].id if thread.open else -1,
-                    phase=thread.phase,
+                    phase=self._phase(thread, framework, api),
                     step=self.step,
                     thread=threading.get_ident(),
                 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from optrace import frameworks as adapters
 from optrace.frameworks.base import Framework
+from optrace.intercept.hub import Hub, hub_of
 from optrace.intercept.late_import import when_ready
-from optrace.intercept.patches import Patches
 from optrace.trace.model import Trace
 from optrace.trace.naming import promote
 from optrace.trace.recorder import Recorder
@@ -36,12 +37,13 @@ class trace:  # noqa: N801 - used as a function
         self._out = out
         self._trace = Trace(level)
         self._recorder = Recorder(self._trace, [])
-        self._installed: list[tuple[Patches, Any]] = []
-        self._cancel: list[Any] = []
-        self._thread = 0
+        self._hubs: list[tuple[Hub, bool]] = []
+        self._cancel: list[Callable[[], None]] = []
+        self._unhook: list[Callable[[], None]] = []
+        self._thread = self._process = 0
 
     def __enter__(self) -> Trace:
-        self._thread = threading.get_ident()
+        self._thread, self._process = threading.get_ident(), os.getpid()
         with _lock:
             for name in self._names:
                 ready = adapters.loaded(name)
@@ -56,16 +58,18 @@ class trace:  # noqa: N801 - used as a function
             for cancel in self._cancel:
                 cancel()
             self._cancel.clear()
-            while self._installed:
-                patches, entered = self._installed.pop()
-                if entered is not None:
-                    entered.__exit__(None, None, None)
-                patches.remove()
+            while self._hubs:
+                hub, hung = self._hubs.pop()
+                if hung and threading.get_ident() == self._thread:
+                    hub.leave_thread()
+                hub.remove(self._recorder)
+            while self._unhook:
+                self._unhook.pop()()
         try:
             promote(self._trace)
         except Exception as error:
             self._trace.count_error("naming", error)
-        if self._out is not None:
+        if self._out is not None and os.getpid() == self._process:
             self._trace.save(self._out)
 
     def name(self, module: Any) -> None:
@@ -80,12 +84,14 @@ class trace:  # noqa: N801 - used as a function
     def _attach(self, framework: Framework) -> None:
         self._recorder.frameworks.append(framework)
         self._trace.meta["versions"][framework.name] = framework.version
-        patches = Patches(framework, self._recorder)
-        patches.install()
-        entered = patches.net if threading.get_ident() == self._thread else None
-        if entered is not None:
-            entered.__enter__()
-        self._installed.append((patches, entered))
+        hub = hub_of(framework)
+        hub.add(self._recorder)
+        hung = threading.get_ident() == self._thread
+        if hung:
+            hub.enter_thread()
+        self._hubs.append((hub, hung))
+        recorder = self._recorder
+        self._unhook.append(framework.optimizer_hooks(recorder.before_step, recorder.after_step))
 
     def _attach_late(self, name: str) -> None:
         with _lock:

@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from types import CodeType, FrameType
 
+from optrace.intercept.transparent import FILE
 from optrace.trace.records import Site
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -20,12 +21,12 @@ _sites: dict[tuple[CodeType, int], Site] = {}
 
 def _is_users(code: CodeType) -> bool:
     raw = code.co_filename
-    if raw.startswith(_OWN):
+    if raw.startswith(_OWN) or raw == FILE:
         return False
     name = raw.replace(os.sep, "/")
     if any(part in name for part in _MODELS_INSIDE):
         return True
-    if name.startswith("<frozen") or name.startswith("<__array_function__"):
+    if name.startswith(("<frozen", "<__array_function__")):
         return False
     if "/site-packages/" in name or "/dist-packages/" in name:
         inside = name.replace("/dist-packages/", "/site-packages/").rpartition("/site-packages")[2]
