@@ -13,6 +13,8 @@ import numpy as np
 TIGHT_ULPS = 8.0
 # Above this a float64 run is not asked any more: no rounding explains it.
 LOOSE_ULPS = 2.0e4
+# What fills masked places is at least this large, and this many times larger than the rest.
+_FILL = 1e3
 
 
 class Difference(NamedTuple):
@@ -88,15 +90,20 @@ def difference(base: np.ndarray, raw: np.ndarray, dtype: str | None = None) -> D
 
 
 def _typical(size: np.ndarray) -> float:
-    """Root mean square with elements far above the median cut down to ten medians."""
-    sample = _sample(size, 8192)
+    """Root mean square of the ordinary elements: neither the fill of a mask nor far above the median."""
+    sample = np.sort(_sample(size, 8192))
     nonzero = sample[sample > 0]
     if nonzero.size == 0:
-        nonzero = size[size > 0]
+        nonzero = np.sort(size[size > 0])
         if nonzero.size == 0:
             return 1e-30
+    jumps = np.flatnonzero((nonzero[1:] >= _FILL) & (nonzero[1:] >= _FILL * nonzero[:-1]))
+    if jumps.size:
+        nonzero = nonzero[: jumps[0] + 1]
     middle = float(np.median(nonzero))
-    return max(float(np.sqrt(np.mean(np.minimum(sample, 10 * middle) ** 2))), 1e-30)
+    zeros = np.zeros(sample.size - np.count_nonzero(sample))
+    ordinary = np.concatenate([zeros, np.minimum(nonzero, 10 * middle)])
+    return max(float(np.sqrt(np.mean(ordinary * ordinary))), 1e-30)
 
 
 def _sample(array: np.ndarray, most: int) -> np.ndarray:

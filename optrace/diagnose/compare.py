@@ -13,9 +13,10 @@ from optrace.diagnose import repair
 from optrace.diagnose.expand import expand
 from optrace.diagnose.evidence import check_comparable, gather
 from optrace.diagnose.explain import Cause, explain
-from optrace.diagnose.findings import Error, ErrorFigures, Evidence, Finding, Spread, Warn
+from optrace.diagnose.findings import Error, ErrorFigures, Evidence, Finding, Kind, Spread, Warn
 from optrace.diagnose.forced import Forced, Repair
 from optrace.diagnose.hidden import differing_weights, hidden_calls
+from optrace.diagnose.outcome import raised, reshaped_outputs
 from optrace.diagnose.region import culprit
 from optrace.diagnose.rounding import same_function
 from optrace.diagnose.warn import code_differences
@@ -54,6 +55,7 @@ class Comparison:
         while len(self.findings) < MOST_FINDINGS and self._one_cause():
             pass
         warnings = self._hidden()
+        self._ends()
         self.findings.sort(key=lambda f: f.raw.id if f.raw is not None else -1)
         return merged(self.findings), [*warnings, *code_differences(self.forced)], gather(self.forced)
 
@@ -108,6 +110,15 @@ class Comparison:
             cause = Cause("weight", text, w.base, parameter=w.parameter.path)
             self._report(w.node, w.node.outputs[0], w.base, None, cause)
         return warnings
+
+    def _ends(self) -> None:
+        for node, key, base, base_key, cause in reshaped_outputs(self.forced):
+            self._report(node, key, base, base_key, cause)
+        for call, counterpart, text in raised(self.forced):
+            kinds = {r.dtype for r in tensors_in(call.positional) + tensors_in(call.keyword)}
+            kind: Kind = "dtype" if len(kinds) > 1 else "value"
+            cast = "cast the arguments to one dtype before the call" if kind == "dtype" else ""
+            self.findings.append(Finding(kind, text, _stage(call), counterpart, call, suggestion=cast))
 
     def _mend(self, found: repair.Repairable) -> None:
         verdict, region = found.verdict, found.region

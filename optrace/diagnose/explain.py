@@ -11,14 +11,13 @@ from optrace import ops
 from optrace.align.graph import Key, Node
 from optrace.align.index import same_elements, transposition
 from optrace.align.values import agree, difference
+from optrace.diagnose.arguments import moves, named_tensors
 from optrace.diagnose.findings import ArgumentDifference, Kind
 from optrace.diagnose.forced import Forced
 from optrace.diagnose.replay import Unreplayable
+from optrace.diagnose.siblings import unusual_differences, usually_missing
 from optrace.trace.records import Call, TensorRef, tensors_in
 
-# Arguments that count axes: the same number names another axis of a tensor of another rank, which is
-# then a difference of the tensors, not of the arguments.
-AXES = frozenset({"dim", "dims", "axis", "axes", "start_dim", "end_dim"})
 COMMUTATIVE = ("add", "mul", "multiply", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or")
 
 
@@ -69,14 +68,16 @@ def _superfluous(forced: Forced, node: Node, base: Call, base_key: Key) -> bool:
 def _inputs(forced: Forced, node: Node, base: Call) -> Cause | None:
     """The first tensor argument that is not what base's call reads."""
     raw = node.call
-    mine, theirs = _tensors(raw), _tensors(base)
+    mine, theirs = named_tensors(raw), named_tensors(base)
     for name, ref in mine:
         if _unknown_leaf(forced, ref) and (ref.path is not None or ref.device == "numpy" or len(mine) == len(theirs)):
             return _leaf_cause(forced, raw, name, ref, base)
     if len(mine) != len(theirs) or not ops.same_job(raw.api, base.api):
         return _missing(forced, node, base) if ops.same_job(raw.api, base.api) else None
     wrong = [
-        (i, name, ref) for i, (name, ref) in enumerate(mine) if not _stands_for(forced, ref, theirs[i][1])
+        (i, name, ref)
+        for i, (name, ref) in enumerate(mine)
+        if not _stands_for(forced, ref, theirs[i][1]) and not _usual(forced, theirs[i][1])
     ]
     if not wrong:
         return None
@@ -93,8 +94,10 @@ def _inputs(forced: Forced, node: Node, base: Call) -> Cause | None:
     return _wrong_input(forced, node, base, ref, theirs[i])
 
 
-def _tensors(call: Call) -> list[tuple[str, TensorRef]]:
-    return [(name, ref) for name, value in call.args.items() for ref in tensors_in(value)]
+def _usual(forced: Forced, base: TensorRef) -> bool:
+    """Whether base's value comes from a call that the raw side does without, here and elsewhere."""
+    makers = forced.base.makers.get(base.key)
+    return bool(makers) and usually_missing(forced, makers[0])
 
 
 def _unknown_leaf(forced: Forced, ref: TensorRef) -> bool:
@@ -118,7 +121,7 @@ def _leaf_cause(forced: Forced, raw: Call, name: str, ref: TensorRef, base: Call
     if ref.path is None:
         text = f"{raw.api} reads an input that base does not have (argument {name}, shape {list(ref.shape)})"
         return Cause("input", text, base, argument=name)
-    theirs = next((r for n, r in _tensors(base) if r.path is not None and (n == name or r.size == ref.size)), None)
+    theirs = next((r for n, r in named_tensors(base) if r.path is not None and (n == name or r.size == ref.size)), None)
     other = f"base's {theirs.path}" if theirs is not None else "any of base's parameters"
     return Cause(
         "weight",
@@ -172,11 +175,11 @@ def _missing(forced: Forced, node: Node, base: Call) -> Cause | None:
     """Base calls between a value that ``node`` reads and what base's counterpart reads instead."""
     known = frozenset().union(*(forced.base_keys(k) for k in node.inputs)) if node.inputs else frozenset()
     taken = {b for k in forced.matches for b in forced.base_keys(k)}
-    for _, wanted in _tensors(base):
+    for _, wanted in named_tensors(base):
         if wanted.key in known:
             continue
         chain = _chain(forced, wanted.key, known, taken, 4)
-        if chain:
+        if chain and not usually_missing(forced, chain[0]):
             calls = ", ".join(dict.fromkeys(c.api for c in chain))
             text = f"base calls {calls} ({_place(chain[0])}) before this; the raw side does not"
             return Cause("missing_op", text, chain[0])
@@ -202,26 +205,6 @@ def _chain(forced: Forced, key: Key, known: frozenset[Key], taken: set[Key], dep
 # -- arguments ---------------------------------------------------------------------------------------
 
 
-def shapes_of(call: Call) -> dict[str, tuple[int, ...]]:
-    """Shapes of the call's tensor arguments by canonical name."""
-    return {name: value.shape for name, value in call.args.items() if isinstance(value, TensorRef)}
-
-
-def argument_differences(base: Call, raw: Call) -> list[ArgumentDifference]:
-    """Non-tensor arguments that do not mean the same on the two sides."""
-    if not ops.same_job(base.api, raw.api):
-        return []
-    shapes = {"base": shapes_of(base), "raw": shapes_of(raw)}
-    found = ops.compare_arguments(base.via or base.api, base.args, raw.via or raw.api, raw.args, shapes)
-    mine, theirs = first_rank(raw), first_rank(base)
-    return [d for d in found if not (mine != theirs and d.name in AXES and d.base_value == d.raw_value)]
-
-
-def first_rank(call: Call) -> int:
-    """Number of dimensions of the call's first tensor argument; -1 without any."""
-    return next((len(r.shape) for _, r in _tensors(call)), -1)
-
-
 def proven_arguments(forced: Forced, node: Node, raw_key: Key, base: Call, base_key: Key) -> bool:
     """Whether giving the raw call base's arguments was seen to give base's result."""
     found = _arguments(forced, node, raw_key, base, forced.base.trace.value(forced.base.refs[base_key]))
@@ -232,7 +215,7 @@ def _arguments(
     forced: Forced, node: Node, raw_key: Key, base: Call, wanted: np.ndarray | None
 ) -> tuple[list[ArgumentDifference], bool] | None:
     """Argument differences, and whether setting them right was seen to mend the result."""
-    found = argument_differences(base, node.call)
+    found = unusual_differences(forced, node, base)
     if not found:
         return None
     mended = _with(forced, node, raw_key, base, [d.raw_name for d in found])
@@ -272,8 +255,6 @@ def _argument_cause(
 ) -> Cause:
     raw = node.call
     first = found[0]
-    row = ops.lookup(raw.api)
-    moves = row is not None and row.kind == "move"
     theirs, mine = _shown(first.base_value), _shown(first.raw_value)
     label = first.name if first.base_name in (first.raw_name, None) else f"{first.base_name} (here {first.raw_name})"
     unset = "" if first.raw_name is None or first.raw_name in raw.args else " by default"
@@ -282,7 +263,7 @@ def _argument_cause(
     suggestion = (
         f"pass {first.raw_name}={_shown(right[first.raw_name])}" if first.raw_name and first.raw_name in right else first.note
     )
-    return Cause("layout" if moves else "argument", text, base, first.name, differences=tuple(found), suggestion=suggestion)
+    return Cause("layout" if moves(raw) else "argument", text, base, first.name, differences=tuple(found), suggestion=suggestion)
 
 
 def _shown(value: Any) -> str:

@@ -13,8 +13,9 @@ import numpy as np
 
 from optrace.align.graph import Graph, Key, Node
 from optrace.align.index import Match, ValueIndex, is_weak
+from optrace.diagnose.arguments import moves
 from optrace.diagnose.replay import Replayer, Unreplayable
-from optrace.ops import lookup, same_job
+from optrace.ops import same_job
 
 
 # Parts of the names of calls that sum many products.
@@ -118,9 +119,10 @@ class Forced:
             self.env[key] = repair.value
             self.matches.pop(key, None)
             return
-        row = lookup(node.call.api)
-        moves = row is not None and row.kind == "move"
-        found = self.index.find(value, ref.dtype, self.reduction(node), moved=not moves)
+        found = self.index.find(value, ref.dtype, self.reduction(node), moved=not moves(node.call))
+        if any(m.layout.axes for m in found) and not self._transposed(node):
+            # Of equal axis lengths a transposed result may as well be a wrong one (a softmax over the other axis).
+            found = [m for m in found if m.layout.axes is None or self.base.refs[m.key].shape != ref.shape]
         if is_weak(value):
             self.weak.add(key)
             if key not in self.outputs:
@@ -134,6 +136,10 @@ class Forced:
             self.env[key] = forced if forced.dtype == value.dtype else forced.astype(value.dtype)
         else:
             self.env[key] = value
+
+    def _transposed(self, node: Node) -> bool:
+        """Whether what ``node`` reads already has another layout than base's."""
+        return any(m.layout.axes is not None for k in node.inputs for m in self.matches.get(k, ())[:1])
 
     def _plausible(self, node: Node, match: Match) -> bool:
         """Whether a value that says little comes from the same kind of call as its match."""

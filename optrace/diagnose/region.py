@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from optrace import ops
 from optrace.align.graph import Node
-from optrace.diagnose.explain import argument_differences
+from optrace.diagnose.arguments import argument_differences, moves
 from optrace.diagnose.forced import Forced
 from optrace.diagnose.repair import Hypothesis, propose
+from optrace.diagnose.siblings import unusual_differences
 from optrace.trace.records import Call, tensors_in
 
 
@@ -21,9 +22,17 @@ def culprit(forced: Forced, region: list[Node], hypothesis: Hypothesis) -> tuple
         return _behind_moves(forced, hypothesis.node, hypothesis.base)
     pairs = [(node, _counterpart(forced, node)) for node in region[:-1]]
     pairs.append((hypothesis.node, hypothesis.base))
-    for node, base in pairs:
-        if base is not None and ops.same_job(node.call.api, base.api) and argument_differences(base, node.call):
+    differing = [
+        (node, base)
+        for node, base in pairs
+        if base is not None and ops.same_job(node.call.api, base.api) and unusual_differences(forced, node, base)
+    ]
+    # A move may well be written otherwise; what computes with other arguments is the likelier cause.
+    for node, base in differing:
+        if not moves(node.call):
             return node, base
+    if differing:
+        return differing[0]
     for node, base in pairs:
         leaves = [r for r in tensors_in(node.call.positional) + tensors_in(node.call.keyword) if r.path is not None]
         if base is not None and any(not forced.matched(r.key) for r in leaves):
@@ -42,8 +51,7 @@ def _behind_moves(forced: Forced, node: Node, base: Call | None) -> tuple[Node, 
         if ref.shape == wanted.shape or index is None or not makers:
             continue
         maker = forced.raw.nodes[index]
-        row = ops.lookup(maker.call.api)
-        if row is not None and row.kind == "move":
+        if moves(maker.call):
             return maker, makers[0]
     return node, base
 

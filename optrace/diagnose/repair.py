@@ -8,15 +8,16 @@ import numpy as np
 
 from optrace.align.graph import Key, Node, made_by
 from optrace.align.index import is_weak
+from optrace.diagnose.arguments import moves
 from optrace.diagnose.forced import Forced, Repair
 from optrace.diagnose.replay import Unreplayable
-from optrace.ops import lookup, same_job
+from optrace.ops import same_job
 from optrace.trace.records import Call, TensorRef, tensors_in
 
 How = Literal["same call", "same kind", "other call", "extra"]
 
 # How many of the calls that follow are looked at to judge a hypothesis, and how many hypotheses.
-_AHEAD = 14
+_AHEAD = 20
 _MOST = 10
 # Raw calls behind the first unaccounted one that may be the point where the sides meet again.
 _DEEPEST = 10
@@ -33,12 +34,21 @@ class Hypothesis(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Of ``looked_at`` computing calls that follow, ``agreed`` agree under the hypothesis, ``before`` without it."""
+    """Of ``looked_at`` computing calls that follow, ``agreed`` agree under the hypothesis, ``before`` without it.
+
+    ``ends_well``: the last of them agrees, so the two sides have met again.
+    """
 
     hypothesis: Hypothesis
     agreed: int
     looked_at: int
     before: int = 0
+    ends_well: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether what follows bears the hypothesis out."""
+        return self.agreed > self.before and (self.share >= 0.3 or self.ends_well)
 
     @property
     def share(self) -> float:
@@ -151,6 +161,7 @@ def judge(forced: Forced, hypothesis: Hypothesis) -> Verdict:
     forced.env[hypothesis.raw_key] = value
     forced.matches.pop(hypothesis.raw_key, None)
     agreed = looked_at = before = 0
+    ends_well = False
     try:
         dependent = {hypothesis.raw_key}
         for node in forced.raw.nodes[hypothesis.node.index + 1 :]:
@@ -165,15 +176,16 @@ def judge(forced: Forced, hypothesis: Hypothesis) -> Verdict:
             for key in node.outputs:
                 forced._made(node, key, made.get(key))
             counted = [k for k in node.outputs if k in made and not is_weak(made[k])]
-            if counted and not _moves(node.call):
+            if counted and not moves(node.call):
                 looked_at += 1
-                agreed += any(forced.matched(k) for k in counted)
+                ends_well = any(forced.matched(k) for k in counted)
+                agreed += ends_well
                 before += any(k in saved[2] or saved[1].get(k) for k in counted)
             if looked_at >= _AHEAD:
                 break
     finally:
         forced.env, forced.matches, forced.repairs, forced.own, forced.unreplayable = saved
-    return Verdict(hypothesis, agreed, looked_at, before)
+    return Verdict(hypothesis, agreed, looked_at, before, ends_well)
 
 
 def best(forced: Forced, first: Node, claimed: frozenset[int]) -> Repairable:
@@ -187,18 +199,21 @@ def best(forced: Forced, first: Node, claimed: frozenset[int]) -> Repairable:
     while node is not None and tried < _DEEPEST:
         tried += 1
         verdicts = [judge(forced, h) for h in propose(forced, node, claimed)]
-        good = [v for v in verdicts if v.agreed > v.before and v.share >= 0.3]
+        good = [v for v in verdicts if v.holds]
         if good:
             top = max(v.share for v in good)
             # The order of proposal decides among those that do about as well.
             chosen = next(v for v in good if v.share >= top - 0.15)
             # Another shape is believed of a computing call that all the rest agrees with, not of a mere move.
-            computes = not _moves(node.call)
+            computes = not moves(node.call)
             if _same_shape(forced, chosen.hypothesis) or (computes and chosen.share >= 0.8):
                 return Repairable(chosen, region, True)
             held = held or Repairable(chosen, list(region), False)
         if fallback is None:
-            fallback = next((v for v in verdicts if v.hypothesis.how in ("same call", "same kind")), None)
+            likely = [v for v in verdicts if v.hypothesis.how in ("same call", "same kind")]
+            # With nothing behind it to bear a repair out, the call that reads the same values will do.
+            alike = [v for v in verdicts if v.looked_at == 0 and v.hypothesis.how == "other call"]
+            fallback = next(iter(likely or alike), None)
         node = _next_unmatched(forced, node, reached)
         if node is not None:
             region.append(node)
@@ -208,11 +223,6 @@ def best(forced: Forced, first: Node, claimed: frozenset[int]) -> Repairable:
     if fallback is not None:
         return Repairable(fallback, [first], False)
     return Repairable(None, [first], False)
-
-
-def _moves(call: Call) -> bool:
-    row = lookup(call.api)
-    return row is not None and row.kind == "move"
 
 
 def _same_shape(forced: Forced, h: Hypothesis) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from optrace.align.graph import Key, Node
 from optrace.align.index import transposition
 from optrace.align.values import LOOSE_ULPS, difference, epsilon
-from optrace.diagnose.explain import argument_differences
+from optrace.diagnose.arguments import argument_differences
 from optrace.diagnose.forced import Forced
 from optrace.diagnose.replay import Replayer, Unreplayable
 from optrace.trace.records import Call

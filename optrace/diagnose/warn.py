@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optrace import ops
-from optrace.diagnose.explain import argument_differences
+from optrace.diagnose.arguments import argument_differences
 from optrace.diagnose.findings import Warn
 from optrace.diagnose.forced import Forced
 from optrace.trace.records import Call, tensors_in
