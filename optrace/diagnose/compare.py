@@ -136,10 +136,30 @@ class Comparison:
             cause = Cause("extra_op", f"{node.call.api} has no counterpart on the base side", None)
         else:
             cause = explain(self.forced, node, h.raw_key, base, h.base_key)
-        self._report(node, h.raw_key, base, h.base_key, cause)
+        if not self._continues(node):
+            self._report(node, h.raw_key, base, h.base_key, cause)
         if base is not None:
             self.claimed.add(base.id)
         self._repair(h)
+
+    def _continues(self, node: Node) -> bool:
+        """Whether ``node`` reads, by way of values that are still wrong, one that was mended before.
+
+        Then it is the rest of the earlier trouble (rearranged halves, say), not a cause of its own.
+        """
+        stack = [k for k in node.inputs if not self.forced.matched(k)]
+        seen: set[Key] = set()
+        while stack:
+            key = stack.pop()
+            if key in seen or key not in self.raw.producer:
+                continue
+            seen.add(key)
+            for k in self.raw.nodes[self.raw.producer[key]].inputs:
+                if k in self.forced.repairs:
+                    return True
+                if not self.forced.matched(k):
+                    stack.append(k)
+        return False
 
     def _repair(self, h: repair.Hypothesis) -> None:
         value = repair.as_raw(self.forced, h)

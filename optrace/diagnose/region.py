@@ -18,7 +18,8 @@ def culprit(forced: Forced, region: list[Node], hypothesis: Hypothesis) -> tuple
     counterpart has other arguments, or that reads a parameter base does not have; failing that, the
     first call that has no counterpart of its kind, or the one where the sides meet again.
     """
-    if len(region) == 1 or region[-1].index != hypothesis.node.index:
+    alone = all(forced.matched(k) for k in hypothesis.node.inputs)
+    if alone or len(region) == 1 or region[-1].index != hypothesis.node.index:
         return _behind_moves(forced, hypothesis.node, hypothesis.base)
     pairs = [(node, _counterpart(forced, node)) for node in region[:-1]]
     pairs.append((hypothesis.node, hypothesis.base))

@@ -36,19 +36,19 @@ class Hypothesis(NamedTuple):
 class Verdict(NamedTuple):
     """Of ``looked_at`` computing calls that follow, ``agreed`` agree under the hypothesis, ``before`` without it.
 
-    ``ends_well``: the last of them agrees, so the two sides have met again.
+    ``met``: the first or the last of them agrees, so the two sides have met again.
     """
 
     hypothesis: Hypothesis
     agreed: int
     looked_at: int
     before: int = 0
-    ends_well: bool = False
+    met: bool = False
 
     @property
     def holds(self) -> bool:
         """Whether what follows bears the hypothesis out."""
-        return self.agreed > self.before and (self.share >= 0.3 or self.ends_well)
+        return self.agreed > self.before and (self.share >= 0.3 or self.met)
 
     @property
     def share(self) -> float:
@@ -161,7 +161,7 @@ def judge(forced: Forced, hypothesis: Hypothesis) -> Verdict:
     forced.env[hypothesis.raw_key] = value
     forced.matches.pop(hypothesis.raw_key, None)
     agreed = looked_at = before = 0
-    ends_well = False
+    first = last = False
     try:
         dependent = {hypothesis.raw_key}
         for node in forced.raw.nodes[hypothesis.node.index + 1 :]:
@@ -178,14 +178,15 @@ def judge(forced: Forced, hypothesis: Hypothesis) -> Verdict:
             counted = [k for k in node.outputs if k in made and not is_weak(made[k])]
             if counted and not moves(node.call):
                 looked_at += 1
-                ends_well = any(forced.matched(k) for k in counted)
-                agreed += ends_well
+                last = any(forced.matched(k) for k in counted)
+                first = first or (last and looked_at == 1)
+                agreed += last
                 before += any(k in saved[2] or saved[1].get(k) for k in counted)
             if looked_at >= _AHEAD:
                 break
     finally:
         forced.env, forced.matches, forced.repairs, forced.own, forced.unreplayable = saved
-    return Verdict(hypothesis, agreed, looked_at, before, ends_well)
+    return Verdict(hypothesis, agreed, looked_at, before, first or last)
 
 
 def best(forced: Forced, first: Node, claimed: frozenset[int]) -> Repairable:
