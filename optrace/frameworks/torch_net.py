@@ -25,6 +25,8 @@ from optrace.intercept.wrappers import unwrapped
 # What torch's Python functions ask before they run their body.
 _QUESTIONS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
+# Private functions that ask or arrange something.
+_PRIVATE_NOT_OPS = tuple("_is_ _has_ _use_ _get_ _set_ _make_ _debug_ _assert_ _sync _jit_ _propagate".split())
 
 
 class TorchNet(Net):
@@ -128,7 +130,10 @@ class _Mode(TorchFunctionMode):
 
 
 def _public_name(func: Any) -> str | None:
-    """The name to record ``func`` under, ``None`` for what is no public tensor operation."""
+    """The name to record ``func`` under, ``None`` for what is no tensor operation.
+
+    Private ones that compute (``torch._weight_norm``) have names too: data would come from nowhere else.
+    """
     short = getattr(func, "__name__", "")
     if short in ("__get__", "__set__", "__delete__"):
         prop = getattr(getattr(func, "__self__", None), "__name__", "")
@@ -137,5 +142,6 @@ def _public_name(func: Any) -> str | None:
         return None
     name = resolve_name(func) or f"{getattr(func, '__module__', None) or 'torch'}.{short}"
     name = name.replace("torch._C.TensorBase.", "torch.Tensor.").replace("torch._tensor.", "torch.")
-    private = any(part.startswith("_") and not part.endswith("__") for part in name.split("."))
-    return None if private or not name.startswith("torch.") else name
+    if not name.startswith("torch.") or name.startswith("torch._C.") or short.startswith(_PRIVATE_NOT_OPS):
+        return None
+    return name
