@@ -40,14 +40,21 @@ def side_of(api: str, args: Mapping[str, Any], row: Row | None = None, shapes: S
 
 
 def pair(
-    base_api: str, base_args: Mapping[str, Any], raw_api: str, raw_args: Mapping[str, Any] | None, shapes: Any = None
+    base_api: str,
+    base_args: Mapping[str, Any],
+    raw_api: str,
+    raw_args: Mapping[str, Any] | None,
+    shapes: Any = None,
+    row: Row | None = None,
 ) -> tuple[Side, Side] | None:
     """Both calls read by one row, or by two rows of one job; ``raw_args`` of ``None`` fits any signature."""
     known = shapes or {}
     options: list[tuple[int, Side, Side]] = []
     for a in table().rows_of(base_api):
         for b in table().rows_of(raw_api):
-            if a is not b and (a.job or a.name) != (b.job or b.name):
+            if a is not b and (row is not None or (a.job or a.name) != (b.job or b.name)):
+                continue
+            if row is not None and a is not row:
                 continue
             base = side_of(base_api, base_args, a, known.get("base"))
             raw = side_of(raw_api, raw_args or {}, b, known.get("raw"))
@@ -113,16 +120,31 @@ def _unassumed(side: Side, terms: Mapping[str, Term], other: Mapping[str, Term],
     return found
 
 
-def translate(base_api: str, base_args: Mapping[str, Any], raw_api: str) -> dict[str, Any] | None:
-    """Base's non-tensor arguments in raw's terms; ``None`` when they can't be said there."""
-    sides = pair(base_api, base_args, raw_api, None)
+def translate(
+    base_api: str, base_args: Mapping[str, Any], raw_api: str, row: Row | None = None
+) -> dict[str, Any] | None:
+    """Base's non-tensor arguments in raw's terms; ``None`` when they can't be said there.
+
+    Arguments that base left at a default which is raw's default too are left out. ``row`` restricts
+    the translation to one row.
+    """
+    sides = pair(base_api, base_args, raw_api, None, None, row)
     if sides is None:
         return None
     base, raw = sides
     raw.args = dict(raw.signature.defaults())
-    made = write(raw, read(base), base)
+    terms = read(base)
+    made = write(raw, terms, base)
     if made is None:
         return None
     given = {raw.own(base.common(name)) for name in base_args}
+    by_default = read(raw)
+
+    def unset(name: str) -> bool:
+        a, b = terms.get(raw.common(name)), by_default.get(raw.common(name))
+        return a is not None and b is not None and equal(a.value, b.value)
+
     plain_defaults = raw.signature.defaults()
-    return {k: v for k, v in made.items() if k in given or not same(v, plain_defaults.get(k, UNKNOWN))}
+    return {
+        k: v for k, v in made.items() if k in given or not (unset(k) or same(v, plain_defaults.get(k, UNKNOWN)))
+    }

@@ -167,6 +167,8 @@ def _pairs(flat: tuple[Any, ...], rank: int | None, framework: str) -> tuple[tup
 def sizes(value: Any, side: Side, name: str) -> Any:
     """A tuple of numbers."""
     found = plain(value)
+    if found == ():
+        return None
     return (found,) if isinstance(found, int) and not isinstance(found, bool) else found
 
 

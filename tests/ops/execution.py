@@ -20,7 +20,6 @@ from optrace.trace.records import DtypeRef
 
 # Parameters that say how, not what, and have no default in lower names.
 FLAGS = {"cudnn_enabled": True}
-PROPERTIES = ("T", "mT", "H", "mH", "real", "imag")
 
 
 class Array:
@@ -67,8 +66,8 @@ class _Subscript:
 
 def carried(row: Row, args: Mapping[str, Any], base: str, raw: str) -> dict[str, Any] | None:
     """Arguments of ``base`` (a name of the row) as ``raw`` takes them, tensors included."""
-    there = translate(base, args, raw)
-    sides = pair(base, args, raw, None)
+    there = translate(base, args, raw, row)
+    sides = pair(base, args, raw, None, None, row)
     if there is None or sides is None:
         return None
     found = dict(there)
@@ -230,7 +229,7 @@ def function(api: str) -> Any:
         if not hasattr(found, part):
             importlib.import_module(".".join(parts[:i]))
         found = getattr(found, part)
-    if not callable(found) or isinstance(found, property) or (parts[1] == "Tensor" and parts[-1] in PROPERTIES):
+    if not callable(found):
         return lambda tensor: getattr(tensor, parts[-1])
     return found
 
