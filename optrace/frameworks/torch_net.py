@@ -19,8 +19,7 @@ from torch.overrides import (
 
 from optrace.frameworks.base import Net
 from optrace.frameworks.torch_targets import NOT_OP_DUNDERS, NOT_OPS, VIEW_PROPERTIES
-from optrace.intercept.transparent import hide, transparent
-from optrace.intercept.wrappers import unwrapped
+from optrace.transparent import hide, transparent
 
 # What torch's Python functions ask before they run their body.
 _QUESTIONS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -88,7 +87,6 @@ class _Mode(TorchFunctionMode):
     @transparent
     def __torch_function__(self, func: Any, types_: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        func = unwrapped(func)
         original = self._originals.get(id(func), func)
         try:
             name = None if self._hub.is_open(original) else self._name(func)

@@ -62,7 +62,9 @@ def _namespace_targets(overridable: set[int]) -> Iterator[Target]:
             if namespace == "torch.nn.init":
                 wanted = name.endswith("_") and isinstance(value, types.FunctionType)
             else:
-                wanted = id(value) in overridable or (name in CREATION and namespace != "torch.nn.functional")
+                # A program may have put back a wrapper it took during an earlier trace, as a mock does.
+                known = id(value) in overridable or id(getattr(value, "__wrapped__", None)) in overridable
+                wanted = known or (name in CREATION and namespace != "torch.nn.functional")
             if wanted:
                 yield Target(module, name, f"{namespace}.{name}")
 

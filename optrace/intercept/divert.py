@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from optrace.intercept.transparent import FILE, hide
+from optrace.transparent import FILE, hide
 
 _signatures: weakref.WeakKeyDictionary[types.FunctionType, inspect.Signature | None] = weakref.WeakKeyDictionary()
 

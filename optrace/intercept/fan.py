@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from optrace.intercept.observer import Observer
-from optrace.intercept.transparent import transparent
+from optrace.transparent import transparent
 
 
 class Fan:

@@ -15,7 +15,7 @@ from optrace.intercept.fan import Fan
 from optrace.intercept.late_import import when_ready
 from optrace.intercept.observer import Observer
 from optrace.intercept.patches import Patches, TargetPatches
-from optrace.intercept.transparent import transparent
+from optrace.transparent import transparent
 
 # Frames of ours between a region's caller and its original: the diverted function and ``_opaque``.
 _FRAMES = 3

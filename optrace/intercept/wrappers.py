@@ -11,7 +11,7 @@ from typing import Any
 
 import wrapt
 
-from optrace.intercept.transparent import hide, transparent
+from optrace.transparent import hide, transparent
 
 # receiver(api, function, args, kwargs) makes the call and returns its result.
 Receiver = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from optrace.frameworks.base import Framework
-from optrace.intercept.transparent import transparent
 from optrace.trace import sites
 from optrace.trace.arguments import MAX_DEPTH, MAX_ITEMS, plain, text_of
 from optrace.trace.identity import Identities
 from optrace.trace.model import Trace
 from optrace.trace.modules import ModulePaths
 from optrace.trace.records import Call, DtypeRef, Opaque, TensorRef
+from optrace.transparent import transparent
 
 BACKWARD = frozenset(
     f"{name}.backward" for name in ("torch.Tensor", "torch.autograd", "paddle.Tensor", "paddle.autograd")

@@ -7,8 +7,8 @@ import sys
 import sysconfig
 from types import CodeType, FrameType
 
-from optrace.intercept.transparent import FILE
 from optrace.trace.records import Site
+from optrace.transparent import FILE
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Model code that ships inside a framework is to be debugged like any other model code.
