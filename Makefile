@@ -1,0 +1,40 @@
+# make test | test-slow | demo | bench | clean. Needs python3.11 and make, nothing else.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH := torch==2.13.0
+PADDLE := paddlepaddle==3.3.1
+# Two test processes with one thread each beat one process with two.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+.PHONY: test test-slow check demo bench clean
+
+# torch comes first, so that nothing else brings another build of it.
+$(VENV)/ready: setup.py Makefile
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade setuptools wheel
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet $(PADDLE)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+check: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: check
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/ready
+	$(PYTEST) -m slow
+
+demo: $(VENV)/ready
+	$(BIN)/python examples/resnet18.py
+	$(BIN)/python examples/bert_block.py
+
+bench: $(VENV)/ready
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

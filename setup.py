@@ -1,0 +1,49 @@
+"""Builds the package; the op table in ``op_mappings/`` is installed as ``optrace/op_mappings/``."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+
+setup(
+    name="optrace",
+    version="0.1.0",
+    description="Finds the call at which a PyTorch model and its PaddlePaddle port part",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    python_requires=">=3.10",
+    packages=[*find_packages(include=["optrace", "optrace.*"]), "optrace.op_mappings"],
+    package_dir={"optrace": "optrace", "optrace.op_mappings": "op_mappings"},
+    package_data={
+        "optrace": ["py.typed", "report/templates/*"],
+        "optrace.op_mappings": ["*.toml"],
+    },
+    install_requires=[
+        "jinja2>=3.1",
+        "ml-dtypes>=0.4",
+        "msgspec>=0.18",
+        "numpy>=1.26",
+        "rich>=13",
+        "rtoml>=0.10",
+        "safetensors>=0.4.3",
+        "typer>=0.12",
+        "wrapt>=1.16",
+    ],
+    extras_require={
+        "torch": ["torch>=2.4"],
+        "paddle": ["paddlepaddle>=3.0"],
+        "demo": ["transformers==4.57.6"],
+        "dev": [
+            "hypothesis>=6",
+            "mypy>=1.11",
+            "pytest>=8",
+            "pytest-benchmark>=4",
+            "pytest-xdist>=3",
+            "ruff>=0.6",
+            "transformers==4.57.6",
+        ],
+    },
+    entry_points={"console_scripts": ["optrace=optrace.cli:main"]},
+    zip_safe=False,
+)
