@@ -137,7 +137,7 @@ class Assignment:
         joined_raw, base_for_raw = join_siblings(raw, base, cut[0], last)
         options.append((base_for_raw, joined_raw))
         options.append(join_siblings(base_for_raw, joined_raw, cut[1], last))
-        found = [match(b, r) for b, r in options]
+        found = [match(b, r, by_name=self.traced is None) for b, r in options]
         return max(found, key=lambda m: (-len(m.misfits) - len(m.base_only) - len(m.raw_only), m.score))
 
     def _regrouped(self, plan: Plan) -> Plan | None:

@@ -17,7 +17,8 @@ def read(inventory: Inventory) -> list[Use]:
     """One use for each parameter and running statistic, in the order of definition."""
     own: dict[str, list[Owned]] = {}
     for owned in inventory:
-        own.setdefault(owned.layer, []).append(owned)
+        # What parametrizes a weight belongs to the layer that uses it.
+        own.setdefault(owned.layer.partition(".parametrizations")[0], []).append(owned)
     order = {role: i for i, role in enumerate(roles.ORDER)}
     types = {name: type(module).__name__ for name, module in inventory.modules}
     found: list[Use] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 from optrace.weights.roles import STATISTICS
@@ -102,7 +103,8 @@ def _role_score(base: str, raw: str) -> float:
     found = _RELATED.get(frozenset({base, raw}))
     if found is not None:
         return found
-    return 0.25 if base.startswith("other:") or raw.startswith("other:") else _NEVER
+    unknown = [r for r in (base, raw) if r.startswith("other:")]
+    return 0.25 if unknown and "other:magnitude" not in unknown else _NEVER
 
 
 def score(base: Use, raw: Use) -> float:
@@ -125,13 +127,15 @@ def _common(base: tuple[str, ...], raw: tuple[str, ...]) -> int:
     return next((i for i, (a, b) in enumerate(zip(base, raw)) if a != b), min(len(base), len(raw)))
 
 
-def match(base: list[Use], raw: list[Use]) -> Matching:
+def match(base: list[Use], raw: list[Use], by_name: bool = False) -> Matching:
     """The best alignment of two sequences that keeps both orders, then leftovers that fit regardless of order.
 
-    Among equals, what comes first is paired first.
+    Among equals, what comes first is paired first. ``by_name`` pairs equal names where both sides have the same.
     """
     found = Matching()
-    if len(base) == len(raw) and all(_same(a, b) for a, b in zip(base, raw)):
+    if by_name and (named := _same_names(base, raw)) is not None:
+        pairs = named
+    elif len(base) == len(raw) and all(_same(a, b) for a, b in zip(base, raw)):
         pairs = [(i, i) for i in range(len(base))]
     else:
         pairs = _align(base, raw)
@@ -145,6 +149,15 @@ def match(base: list[Use], raw: list[Use]) -> Matching:
     _settle_siblings(found)
     found.score += _GAP * (len(found.base_only) + len(found.raw_only))
     return found
+
+
+def _same_names(base: list[Use], raw: list[Use]) -> list[tuple[int, int]] | None:
+    """Pairs by name, where both sides have the same names and all fit."""
+    at = {u.name: j for j, u in enumerate(raw)}
+    if len(at) != len(raw) or len(base) != len(raw) or any(u.name not in at for u in base):
+        return None
+    pairs = [(i, at[u.name]) for i, u in enumerate(base)]
+    return pairs if all(_same(base[i], raw[j]) for i, j in pairs) else None
 
 
 def _same(a: Use, b: Use) -> bool:
@@ -198,12 +211,14 @@ def _gap(use: Use) -> float:
 
 
 def _leftovers(found: Matching) -> None:
-    """Pair what the order kept apart: kindred roles, same shape, the best first."""
+    """Pair what the order kept apart: kindred roles, same shape, the best first; or a shape that only one has."""
+    sizes = Counter((side, u.squeezed) for side, uses in enumerate((found.base_only, found.raw_only)) for u in uses)
     options = [
         (score(b, r), -i, -j, b, r)
         for i, b in enumerate(found.base_only)
         for j, r in enumerate(found.raw_only)
-        if fits(b, r) and _role_score(b.role, r.role) >= 1.0
+        if fits(b, r)
+        and (_role_score(b.role, r.role) >= 1.0 or (_role_score(b.role, r.role) > 0 and _alone(sizes, b, r)))
     ]
     options.sort(key=lambda o: o[:3], reverse=True)
     for worth, _, _, b, r in options:
@@ -212,6 +227,11 @@ def _leftovers(found: Matching) -> None:
             found.score += worth - 0.5
             found.base_only = [u for u in found.base_only if u is not b]
             found.raw_only = [u for u in found.raw_only if u is not r]
+
+
+def _alone(sizes: Counter[tuple[int, tuple[int, ...]]], base: Use, raw: Use) -> bool:
+    """Whether nothing else on either side has this shape."""
+    return base.squeezed == raw.squeezed and sizes[0, base.squeezed] == sizes[1, raw.squeezed] == 1
 
 
 def _settle_siblings(found: Matching) -> None:

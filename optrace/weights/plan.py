@@ -196,6 +196,6 @@ def _how(theirs: Use, mine: Use) -> str:
         return f"joined from {len(theirs.view.names)}"
     if not (theirs.plain and mine.plain):
         return "rearranged"
-    if theirs.perm != mine.perm and len(theirs.shape) > 1:
+    if theirs.perm != mine.perm and len(theirs.squeezed) > 1:
         return "transposed"
     return "copied"
