@@ -1,0 +1,69 @@
+"""optrace: record every framework call of two models, align them, and name the call where they part.
+
+Importing this package imports neither torch nor paddle; each public name is loaded on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from optrace.version import __version__
+
+if TYPE_CHECKING:
+    from optrace.api import auto_diff, diff
+    from optrace.ops import equivalents, random_ops
+    from optrace.randomness import audit_random, replay_random
+    from optrace.report.model import Report
+    from optrace.trace.model import Trace
+    from optrace.trace.session import trace
+    from optrace.trace.store import read as load
+    from optrace.weights import add_special_init, assign_weight, convert_checkpoint
+
+_HOMES = {
+    "load": "optrace.trace.store:read",
+    "Trace": "optrace.trace.model",
+    "diff": "optrace.api",
+    "auto_diff": "optrace.api",
+    "Report": "optrace.report.model",
+    "Finding": "optrace.diagnose.findings",
+    "audit_random": "optrace.randomness",
+    "replay_random": "optrace.randomness",
+    "assign_weight": "optrace.weights",
+    "convert_checkpoint": "optrace.weights",
+    "add_special_init": "optrace.weights",
+    "equivalents": "optrace.ops",
+    "random_ops": "optrace.ops",
+    **{
+        name: "optrace.errors"
+        for name in (
+            "OptraceError",
+            "FrameworkMissing",
+            "TraceError",
+            "ComparisonError",
+            "InputError",
+            "ModelError",
+            "WeightError",
+            "ConversionError",
+            "OpTableError",
+            "ReplayError",
+        )
+    },
+}
+
+__all__ = ["__version__", "trace", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "trace":
+        return importlib.import_module("optrace.trace")  # the subpackage, which is callable
+    if name not in _HOMES:
+        raise AttributeError(f"module 'optrace' has no attribute {name!r}")
+    home, _, attribute = _HOMES[name].partition(":")
+    value = getattr(importlib.import_module(home), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
