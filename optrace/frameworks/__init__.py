@@ -22,7 +22,7 @@ def importing(name: str) -> bool:
 
 def loaded(name: str) -> Framework | None:
     """The adapter of an imported framework; ``None`` while it is absent or half imported."""
-    if name not in sys.modules or importing(name):
+    if sys.modules.get(name) is None or importing(name):
         return None
     if name not in _adapters:
         _adapters[name] = importlib.import_module(f"optrace.frameworks.{name}_adapter").adapter()

@@ -44,20 +44,29 @@ class trace:  # noqa: N801 - used as a function
 
     def __enter__(self) -> Trace:
         self._thread, self._process = threading.get_ident(), os.getpid()
-        with _lock:
-            for name in self._names:
-                ready = adapters.loaded(name)
-                if ready is not None:
-                    self._attach(ready)
-                else:
-                    self._cancel.append(when_ready(name, self._attach_late))
+        try:
+            with _lock:
+                for name in self._names:
+                    if not self._attach(name):
+                        self._cancel.append(when_ready(name, self._attach_late))
+        except BaseException:  # an interrupt: there will be no __exit__
+            self._detach()
+            raise
         return self._trace
 
     def __exit__(self, *exc: object) -> None:
+        self._detach()
+        try:
+            promote(self._trace)
+        except Exception as error:
+            self._trace.count_error("naming", error)
+        if self._out is not None and os.getpid() == self._process:
+            self._trace.save(self._out)
+
+    def _detach(self) -> None:
         with _lock:
-            for cancel in self._cancel:
-                cancel()
-            self._cancel.clear()
+            while self._cancel:
+                self._cancel.pop()()
             while self._hubs:
                 hub, hung = self._hubs.pop()
                 if hung and threading.get_ident() == self._thread:
@@ -65,12 +74,6 @@ class trace:  # noqa: N801 - used as a function
                 hub.remove(self._recorder)
             while self._unhook:
                 self._unhook.pop()()
-        try:
-            promote(self._trace)
-        except Exception as error:
-            self._trace.count_error("naming", error)
-        if self._out is not None and os.getpid() == self._process:
-            self._trace.save(self._out)
 
     def name(self, module: Any) -> None:
         """Name parameters and modules from ``module`` down before it is called."""
@@ -81,20 +84,28 @@ class trace:  # noqa: N801 - used as a function
         """References to the tensors in ``tree`` (dataclasses and mappings included), as recorded."""
         return self._recorder.refer(tree)
 
-    def _attach(self, framework: Framework) -> None:
+    def _attach(self, name: str) -> bool:
+        """Record the framework of that name; ``False`` while it is not there."""
+        try:
+            framework = adapters.loaded(name)
+            if framework is not None:
+                self._patch(framework)
+            return framework is not None
+        except Exception as error:
+            self._trace.count_error(f"starting to record {name}", error)
+            return True
+
+    def _patch(self, framework: Framework) -> None:
         self._recorder.frameworks.append(framework)
         self._trace.meta["versions"][framework.name] = framework.version
-        hub = hub_of(framework)
-        hub.add(self._recorder)
+        hub, recorder = hub_of(framework), self._recorder
+        hub.add(recorder)
         hung = threading.get_ident() == self._thread
         if hung:
             hub.enter_thread()
         self._hubs.append((hub, hung))
-        recorder = self._recorder
         self._unhook.append(framework.optimizer_hooks(recorder.before_step, recorder.after_step))
 
     def _attach_late(self, name: str) -> None:
         with _lock:
-            framework = adapters.loaded(name)
-            if framework is not None:
-                self._attach(framework)
+            self._attach(name)

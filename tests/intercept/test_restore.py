@@ -99,7 +99,8 @@ def test_after_an_exception_too():
     assert_same(before)
 
 
-def test_after_an_error_while_patching(monkeypatch):
+@pytest.mark.parametrize("error", [ValueError(), KeyboardInterrupt()], ids=repr)
+def test_after_an_error_while_patching(monkeypatch, error):
     from optrace.intercept.divert import Diversion
 
     before = snapshot()
@@ -109,12 +110,18 @@ def test_after_an_error_while_patching(monkeypatch):
     def failing(self):
         count[0] += 1
         if count[0] == 50:
-            raise MemoryError
+            raise error
         apply(self)
 
     monkeypatch.setattr(Diversion, "apply", failing)
-    with pytest.raises(MemoryError), trace():
-        pass
+    if isinstance(error, Exception):
+        with trace(frameworks=["torch"]) as t:
+            assert torch.relu(torch.ones(1)).item() == 1
+        assert not t.calls and "starting to record torch" in next(iter(t.errors))
+    else:
+        count[0] = -200  # by then torch is done and paddle under way
+        with pytest.raises(KeyboardInterrupt), trace():
+            pass
     assert_same(before)
 
 
