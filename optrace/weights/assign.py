@@ -61,12 +61,13 @@ class Assignment:
     def run(self) -> WeightReport:
         before = {owned.name: self.raw.array(owned.name) for owned in self.raw}
         try:
-            return self._run()
+            return self._report(*self.solve())
         except BaseException:
             self.write(before)
             raise
 
-    def _run(self) -> WeightReport:
+    def solve(self) -> tuple[Plan, Agreement]:
+        """The best complete plan, its arrays assigned. Raises ``WeightError``."""
         self._trace()
         uses = [side.ordered("data", False) for side in self.traced] if self.traced is not None else []
         both = (uses[0], uses[1]) if uses else (by_structure.read(self.base), by_structure.read(self.raw))
@@ -79,20 +80,20 @@ class Assignment:
                 continue
             tried.append((plan, self.attempt(plan.arrays)))
             if tried[-1][1].close is not False:
-                return self._report(*tried[-1])
+                return tried[-1]
         if not tried:
             raise WeightError(failure(min(worst, key=lambda p: p.faults), self.base, self.raw))
         for plan, _ in tried[:1]:
             regrouped = self._regrouped(plan)
             if regrouped is not None and self.attempt(regrouped.arrays).close:
-                return self._report(regrouped, self.attempt(regrouped.arrays))
+                return regrouped, self.attempt(regrouped.arrays)
         for plan, _ in tried if self.traced is not None else []:
             repaired = repair.search(self, plan)
             if repaired is not None:
-                return self._report(*repaired)
+                return repaired
         plan, agreement = min(tried, key=lambda t: t[1].difference)
         self.attempt(plan.arrays)
-        return self._report(plan, agreement)
+        return plan, agreement
 
     # -- candidates ------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from optrace.weights.inventory import Inventory
+from optrace.weights.inventory import Inventory, Owned
 from optrace.weights.match import Matching
 from optrace.weights.roles import STATISTICS
 from optrace.weights.uses import Use
@@ -45,7 +45,34 @@ class Plan:
 
     @property
     def faults(self) -> int:
+        """How far from complete."""
         return len(self.misfits) * 2 + len(self.missing) + len(self.spare) + len(self.conflicts)
+
+
+    def indices(self, row: Row, base: Inventory, raw: Inventory) -> list[np.ndarray]:
+        """For each raw parameter of ``row``: which elements of base's, one after the other, it holds (int64)."""
+        found = next(p for p in self.matching.pairs if (p[0].view.names, p[1].view.names) == (row.base, row.raw))
+        arrays = {name: array for name, array, _ in values(*found, _Numbered(base, row.base), raw)}
+        return [arrays[name] for name in row.raw]
+
+
+class _Numbered:
+    """An inventory whose parameters hold their elements' numbers instead of their values."""
+
+    def __init__(self, inventory: Inventory, names: tuple[str, ...]) -> None:
+        self._inventory = inventory
+        self._starts: dict[str, int] = {}
+        start = 0
+        for name in names:
+            self._starts[name] = start
+            start += inventory[name].tensor_size
+
+    def __getitem__(self, name: str) -> Owned:
+        return self._inventory[name]
+
+    def array(self, name: str) -> np.ndarray:
+        owned, start = self[name], self._starts[name]
+        return np.arange(start, start + owned.tensor_size, dtype=np.int64).reshape(owned.shape)
 
 
 def build(matching: Matching, base: Inventory, raw: Inventory, method: str, fixed: frozenset[str] = frozenset()) -> Plan:
@@ -102,7 +129,7 @@ def _carried(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> bool:
     return floating and theirs.name in base.persistent and mine.name in raw.persistent
 
 
-def values(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> list[tuple[str, np.ndarray, np.ndarray]]:
+def values(theirs: Use, mine: Use, base: Inventory | _Numbered, raw: Inventory) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """(raw name, array, elements covered) for each raw parameter of the use; dtype as in the base model."""
     if {theirs.role, mine.role} == {"conv", "matrix"}:
         theirs, mine = _as_matrix(theirs), _as_matrix(mine)

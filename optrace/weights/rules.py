@@ -71,7 +71,7 @@ class Rule:
         if self.drops:
             return []
         try:
-            array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=self.axis)
+            array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=min(self.axis, arrays[0].ndim - 1))
             parts = [array] if len(self.targets) == 1 else self._cut(array)
             return [self._shaped(p) for p in parts]
         except ValueError as error:
@@ -79,11 +79,12 @@ class Rule:
             raise ConversionError(f"rule {self} can't be applied to {shapes}: {error}") from error
 
     def _cut(self, array: np.ndarray) -> list[np.ndarray]:
+        axis = min(self.axis, array.ndim - 1)  # one rule serves a matrix and its bias
         if self.sizes is None:
-            return list(np.split(array, len(self.targets), axis=self.axis))
-        if sum(self.sizes) != array.shape[self.axis]:
-            raise ValueError(f"sizes {list(self.sizes)} do not add up to {array.shape[self.axis]}")
-        return list(np.split(array, np.cumsum(self.sizes)[:-1].tolist(), axis=self.axis))
+            return list(np.split(array, len(self.targets), axis=axis))
+        if sum(self.sizes) != array.shape[axis]:
+            raise ValueError(f"sizes {list(self.sizes)} do not add up to {array.shape[axis]}")
+        return list(np.split(array, np.cumsum(self.sizes)[:-1].tolist(), axis=axis))
 
     def _shaped(self, array: np.ndarray) -> np.ndarray:
         if isinstance(self.transpose, tuple):
@@ -95,6 +96,18 @@ class Rule:
         if self.cast is not None:
             array = array.astype(getattr(ml_dtypes, self.cast, self.cast))
         return array
+
+    def inverted(self) -> list[Rule]:
+        """Rules for the way back; none where it can't be told (dropped, reshaped, cast)."""
+        if self.drops or self.shape is not None or self.cast is not None:
+            return []
+        transpose, axis = self.transpose, self.axis
+        if transpose is True:
+            axis = {0: 1, 1: 0}.get(axis, axis)
+        elif isinstance(transpose, tuple):
+            axis = transpose.index(axis)
+            transpose = tuple(int(a) for a in np.argsort(transpose))
+        return [Rule(self.targets, self.sources, transpose, axis, self.sizes if len(self.sources) > 1 else None)]
 
     def __str__(self) -> str:
         return json.dumps(self.as_table())

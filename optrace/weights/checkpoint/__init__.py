@@ -1,0 +1,1 @@
+"""Checkpoint files: reading without running anything from them, writing one tensor at a time."""
