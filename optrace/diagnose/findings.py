@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from optrace.ops.compare import ArgumentDifference
 from optrace.trace.records import Call
 
 Kind = Literal[
@@ -36,20 +37,6 @@ class Spread(msgspec.Struct, frozen=True):
 
     calls: int = 0
     reaches_output: bool = False
-
-
-class ArgumentDifference(msgspec.Struct, frozen=True):
-    """One argument of an aligned pair of calls, each value in its own framework's terms."""
-
-    base_name: str | None
-    raw_name: str | None
-    base_value: Any
-    raw_value: Any
-    note: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.base_name or self.raw_name or "?"
 
 
 class Finding(msgspec.Struct):

@@ -13,7 +13,7 @@ from optrace.ops.table import table
 
 
 def bind(api: str, positional: Sequence[Any], keyword: Mapping[str, Any]) -> dict[str, Any]:
-    """The given arguments by canonical name; ``arg0``, ``arg1`` where the table knows no name. Never raises."""
+    """The given arguments by canonical name; ``arg0``, ``arg1`` for an unknown ``api``. Never raises."""
     try:
         candidates = table().signatures(api)
     except OpTableError:
@@ -44,7 +44,9 @@ def signature_for(api: str, bound: Mapping[str, Any], row: Row | None = None) ->
 
 
 def _complete(signature: Signature, bound: Mapping[str, Any]) -> bool:
-    return all(p.name in bound or p.kind == "varargs" or p.name in signature.defaults() for p in signature.parameters)
+    return all(
+        p.name in bound or p.kind == "varargs" or p.name in signature.defaults() for p in signature.parameters
+    )
 
 
 def arrange(api: str, bound: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:

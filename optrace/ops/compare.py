@@ -30,7 +30,9 @@ class ArgumentDifference(msgspec.Struct, frozen=True):
         return self.base_name or self.raw_name or "?"
 
 
-def side_of(api: str, args: Mapping[str, Any], row: Row | None = None, shapes: Shapes | None = None) -> Side | None:
+def side_of(
+    api: str, args: Mapping[str, Any], row: Row | None = None, shapes: Shapes | None = None
+) -> Side | None:
     """The call with defaults filled in; ``None`` for a name that the table (or the row) doesn't know."""
     found = signature_for(api, args, row)
     if found is None:
@@ -59,7 +61,11 @@ def pair(
             base = side_of(base_api, base_args, a, known.get("base"))
             raw = side_of(raw_api, raw_args or {}, b, known.get("raw"))
             if base is not None and raw is not None:
-                score = _misfit(base, base_args) + (_misfit(raw, raw_args) if raw_args is not None else 0) + (a is not b)
+                score = (
+                    _misfit(base, base_args)
+                    + (_misfit(raw, raw_args) if raw_args is not None else 0)
+                    + (a is not b)
+                )
                 options.append((score, base, raw))
     best = min(options, key=lambda o: o[0], default=None)
     return None if best is None else (best[1], best[2])
@@ -105,7 +111,9 @@ def plain_value(term: Term) -> Any:
     return term.written if term.name is not None else term.value
 
 
-def _unassumed(side: Side, terms: Mapping[str, Term], other: Mapping[str, Term], is_base: bool) -> list[ArgumentDifference]:
+def _unassumed(
+    side: Side, terms: Mapping[str, Term], other: Mapping[str, Term], is_base: bool
+) -> list[ArgumentDifference]:
     """Parameters that the other side has not, at another value than the row assumes."""
     assumes = side.row.assumes.torch if side.framework == "torch" else side.row.assumes.paddle
     found = []
@@ -146,5 +154,7 @@ def translate(
 
     plain_defaults = raw.signature.defaults()
     return {
-        k: v for k, v in made.items() if k in given or not (unset(k) or same(v, plain_defaults.get(k, UNKNOWN)))
+        k: v
+        for k, v in made.items()
+        if k in given or not (unset(k) or same(v, plain_defaults.get(k, UNKNOWN)))
     }

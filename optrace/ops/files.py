@@ -21,7 +21,9 @@ def own_files() -> list[Path]:
     for folder in (package / "op_mappings", package.parent / "op_mappings"):
         if folder.is_dir():
             return sorted(folder.glob("*.toml"))
-    raise OpTableError(f"the op table is missing: no op_mappings folder in or beside {package}; reinstall optrace")
+    raise OpTableError(
+        f"the op table is missing: no op_mappings folder in or beside {package}; reinstall optrace"
+    )
 
 
 def user_files() -> list[Path]:
@@ -66,4 +68,6 @@ def _check(path: Path, row: Row) -> None:
     for framework in ("torch", "paddle"):
         for entry in row.listed(framework):
             if entry.count("(") != entry.count(")") or ("(" in entry and not entry.endswith(")")):
-                raise OpTableError(f"{path}: row {row.name}, field {framework}: unbalanced signature {entry!r}")
+                raise OpTableError(
+                    f"{path}: row {row.name}, field {framework}: unbalanced signature {entry!r}"
+                )

@@ -33,12 +33,16 @@ BY_NAME: dict[str, str] = {
     **dict.fromkeys(
         (
             "out name inplace memory_format layout device requires_grad pin_memory generator place async_op "
-            "data_format stop_gradient non_blocking copy stable sorted transpose_x transpose_y blocking seed fix_seed "
-            "cudnn_enabled use_cudnn padding_algorithm return_mask return_softmax fixed_seed_offset rng_name".split()
+            "data_format stop_gradient non_blocking copy stable sorted transpose_x transpose_y blocking "
+            "seed fix_seed cudnn_enabled use_cudnn padding_algorithm return_mask return_softmax "
+            "fixed_seed_offset rng_name".split()
         ),
         "ignore",
     ),
 }
+
+
+NOT_TENSORS = frozenset(("axis", "dtype", "spatial", "stride", "padding", "flag", "word"))
 
 
 def form_of(row: Row, name: str) -> str:
@@ -47,26 +51,27 @@ def form_of(row: Row, name: str) -> str:
 
 def suits(form: str, value: Any) -> bool:
     """Whether a value can be meant for a parameter of this form; tells overloads apart."""
-    if form in ("axis", "dtype", "spatial", "stride", "padding", "flag", "word"):
-        if isinstance(value, TensorRef) or _is_live_tensor(value):
-            return False
-    if form in ("axis", "number"):
-        return not isinstance(value, (str, bool, DtypeRef)) or (form == "axis" and isinstance(value, str))
+    if form in NOT_TENSORS and _is_tensor(value):
+        return False
+    if form == "axis":
+        return not isinstance(value, (bool, DtypeRef))
+    if form == "number":
+        return not isinstance(value, (str, bool, DtypeRef, TensorRef)) and not _is_tensor(value)
     if form == "flag":
         return isinstance(value, (bool, int)) or value is None
     if form == "dtype":
-        return value is None or isinstance(value, (DtypeRef, str)) or not isinstance(value, (bool, int, float, list, tuple))
+        return not isinstance(value, (bool, int, float, list, tuple))
     if form == "word":
         return isinstance(value, str) or value is None
     if form == "tensor":
-        return isinstance(value, TensorRef) or _is_live_tensor(value) or value is None
+        return _is_tensor(value) or value is None
     if form == "tensors":
         return isinstance(value, (list, tuple))
     return True
 
 
-def _is_live_tensor(value: Any) -> bool:
-    return hasattr(value, "shape") and hasattr(value, "dtype")
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, TensorRef) or (hasattr(value, "shape") and hasattr(value, "dtype"))
 
 
 def plain(value: Any, side: Side | None = None, name: str = "") -> Any:
@@ -151,7 +156,11 @@ def padding(value: Any, side: Side, name: str) -> Any:
 def _pairs(flat: tuple[Any, ...], rank: int | None, framework: str) -> tuple[tuple[int, int], ...] | None:
     if all(isinstance(v, tuple) and len(v) == 2 for v in flat):
         # paddle writes a pair for each axis, batch and channel included, which are never padded
-        inner = tuple(v for v in flat if v != (0, 0)) if rank is None else tuple(flat[1:-1] if flat[1] != (0, 0) else flat[2:])
+        inner = (
+            tuple(v for v in flat if v != (0, 0))
+            if rank is None
+            else tuple(flat[1:-1] if flat[1] != (0, 0) else flat[2:])
+        )
         return inner or ((0, 0),)
     if not all(isinstance(v, int) for v in flat):
         return None

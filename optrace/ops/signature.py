@@ -97,7 +97,9 @@ class Signature(msgspec.Struct, frozen=True):
             place = self._place(name, bound)
             fits = fits and place is not None
             bound[place or name] = value
-        missing = any(p.default is MISSING and p.name not in bound and p.kind != "varargs" for p in self.parameters)
+        missing = any(
+            p.default is MISSING and p.name not in bound and p.kind != "varargs" for p in self.parameters
+        )
         return bound, fits and not missing
 
     def _place(self, name: str, bound: Mapping[str, Any]) -> str | None:
@@ -118,7 +120,9 @@ class Signature(msgspec.Struct, frozen=True):
         """
         if self.api.startswith(C_LEVEL):
             bound = {**self.defaults(), **bound}
-        last = max((i for i, p in enumerate(self.parameters) if p.name in bound and p.kind != "keyword"), default=-1)
+        last = max(
+            (i for i, p in enumerate(self.parameters) if p.name in bound and p.kind != "keyword"), default=-1
+        )
         positional: list[Any] = []
         keyword: dict[str, Any] = {}
         gap = False

@@ -31,10 +31,12 @@ class Table:
         for row in rows:
             if row.name in self.by_name:
                 other = self.by_name[row.name].file
-                raise OpTableError(f"{row.file}: row {row.name}, field name: already taken by a row of {other}")
+                raise OpTableError(
+                    f"{row.file}: row {row.name}, field name: already taken by a row of {other}"
+                )
             self.by_name[row.name] = row
             self.rows.append(row)
-            # Operators and functions of other packages (a user's custom ops) belong to the side they stand on.
+            # A name belongs to the side it stands on, whatever package it comes from (a user's custom ops).
             for entries in (row.torch, row.paddle):
                 for entry in entries:
                     self._entries.setdefault(entry.partition("(")[0].strip(), []).append((row, entry))
@@ -57,7 +59,9 @@ class Table:
         """What ``api`` takes, one signature for each row it stands in."""
         found = self._signatures.get(api)
         if found is None:
-            found = self._signatures[api] = [(row, self._signature(row, entry)) for row, entry in self._entries.get(api, ())]
+            found = self._signatures[api] = [
+                (row, self._signature(row, entry)) for row, entry in self._entries.get(api, ())
+            ]
         return found
 
     def _signature(self, row: Row, entry: str) -> Signature:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from recipes import array, is_recipe
 
-from optrace.ops.binding import arrange, signature_for
+from optrace.ops.binding import signature_for
 from optrace.ops.compare import pair, translate
 from optrace.ops.reading import Side
 from optrace.ops.schema import Row
@@ -34,12 +33,22 @@ class Array:
 def example(row: Row, index: int, framework: str = "torch") -> dict[str, Any]:
     """The recipe's arguments with arrays made; dtypes, dimensions and subscripts as records hold them."""
     rng = np.random.default_rng(sum(map(ord, row.name)) + index)
-    return {name: _made(row, name, value, rng) for name, value in row.examples[index].items() if name != "grad"}
+    return {
+        name: _made(row, name, value, rng) for name, value in row.examples[index].items() if name != "grad"
+    }
 
 
 def differentiable(row: Row, index: int) -> bool:
     """Whether the gradients of an example are compared: ``grad = false`` in the example says no."""
-    return row.grad and bool(row.examples[index].get("grad", True))
+    inputs = row.examples[index]
+    real = [
+        v
+        for value in inputs.values()
+        for v in (value if isinstance(value, list) else [value])
+        if is_recipe(v)
+    ]
+    floats = any(v.startswith(("float", "double", "prob", "complex")) for v in real)
+    return row.grad and floats and bool(inputs.get("grad", True))
 
 
 def _made(row: Row, name: str, value: Any, rng: np.random.Generator) -> Any:
@@ -56,7 +65,7 @@ def _made(row: Row, name: str, value: Any, rng: np.random.Generator) -> Any:
 
 def subscript(text: str) -> Any:
     """The object that ``x[text]`` passes."""
-    return eval(f"_[{text}]", {"_": _Subscript(), "slice": slice})  # noqa: S307 - text of the table's own rows
+    return eval(f"_[{text}]", {"_": _Subscript(), "slice": slice})
 
 
 class _Subscript:
@@ -86,9 +95,11 @@ def has_array(value: Any) -> bool:
 
 
 class Run:
-    """One call: results, gradients of float inputs by shared name, inputs as they are afterwards."""
+    """One call (of the name, or of ``replace``): results, gradients of float inputs by shared name, inputs as they are afterwards."""
 
-    def __init__(self, row: Row, api: str, args: Mapping[str, Any], grad: bool = False) -> None:
+    def __init__(
+        self, row: Row, api: str, args: Mapping[str, Any], grad: bool = False, replace: Any = None
+    ) -> None:
         self.framework = table().side_of(row, api)
         self.row = row
         self.api = api
@@ -106,7 +117,8 @@ class Run:
         unset = [p.name for p in found[1].parameters if p.default is MISSING and p.name not in live]
         live.update({n: {**public, **FLAGS}[n] for n in unset if n in public or n in FLAGS})
         positional, keyword = found[1].arrange(live)
-        self.raw = function(api)(*positional, **keyword)
+        called = function(api) if replace is None else replace
+        self.raw = called(*positional, **keyword)
         self.outputs = list(flat(live[first] if last == "__setitem__" and first else self.raw))
         chosen = getattr(row.results, self.framework)
         if chosen and len(self.outputs) > 1:
@@ -165,7 +177,10 @@ class Run:
         total.backward()
         grads = {n: to_numpy(g.grad) for n, g in self.leaves.items() if g.grad is not None}
         if self.framework == "paddle":
-            grads = {n: np.transpose(g, np.argsort(self.row.layout[n])) if n in self.row.layout else g for n, g in grads.items()}
+            grads = {
+                n: np.transpose(g, np.argsort(self.row.layout[n])) if n in self.row.layout else g
+                for n, g in grads.items()
+            }
         return grads
 
     def _differentiable(self, total: Any) -> bool:
@@ -176,7 +191,10 @@ class Run:
             import torch
 
             if output.is_complex():
-                output, weights = torch.view_as_real(output.resolve_conj()), np.stack([weights, weights * 0.5], -1)
+                output, weights = (
+                    torch.view_as_real(output.resolve_conj()),
+                    np.stack([weights, weights * 0.5], -1),
+                )
             return (output.double() * torch.from_numpy(np.ascontiguousarray(weights))).sum()
         import paddle
 
@@ -279,6 +297,3 @@ def check(row: Row, index: int, base: str, raw: str, base_args: Mapping[str, Any
         if problem:
             return f"gradient of {name}: {problem}"
     return ""
-
-
-__all__ = ["arrange", "check", "example", "function", "Run"]

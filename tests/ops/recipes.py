@@ -1,9 +1,10 @@
 """Input recipes of the op table: ``"float[2,3] 0..1"`` and friends, made from a fixed seed.
 
 ``KIND[SHAPE] how``; KIND is a dtype name, ``perm`` (a permutation of 0..n-1) or ``prob`` (rows that sum
-to one). ``how``: ``a..b`` (a range), ``sorted``, ``spd`` (symmetric positive definite), ``lower``, ``upper``,
-``logprob`` (logarithms of probabilities), ``ties`` (few distinct values), ``distinct`` (values far apart), ``edges`` (zeros, huge and tiny values, signs).
-``"int: [1, 2]"`` is a tensor with these values. Other values stand for themselves.
+to one). ``how``: ``a..b`` (a range), ``sorted``, ``spd`` (symmetric positive definite), ``lower``,
+``upper``, ``logprob`` (logarithms of probabilities), ``ties`` (few distinct values), ``distinct``
+(values far apart), ``edges`` (zeros, huge and tiny values, signs). ``"int: [1, 2]"`` is a tensor with
+these values. Other values stand for themselves.
 """
 
 from __future__ import annotations
@@ -60,10 +61,14 @@ def array(recipe: str, rng: np.random.Generator) -> np.ndarray:
 
 def _shaped(dtype: np.dtype, shape: tuple[int, ...], how: str, rng: np.random.Generator) -> np.ndarray:
     low_high = re.match(r"^(-?[\d.]+?)\.\.(-?[\d.]+)(.*)$", how)
-    if dtype == bool:
+    if dtype.kind == "b":
         return rng.random(shape) < 0.5
     if dtype.kind in "iu":
-        low, high = (int(float(low_high[1])), int(float(low_high[2]))) if low_high else (0 if dtype.kind == "u" else -5, 6)
+        low, high = (
+            (int(float(low_high[1])), int(float(low_high[2])))
+            if low_high
+            else (0 if dtype.kind == "u" else -5, 6)
+        )
         found = rng.integers(low, high, shape)
         return (np.sort(found, -1) if how.endswith("sorted") else found).astype(dtype)
     if low_high:

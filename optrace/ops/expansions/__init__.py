@@ -19,6 +19,8 @@ def expansion(api: str) -> Callable[..., Any] | None:
             module = importlib.import_module(f"optrace.ops.expansions.{framework}_expansions")
             found: Callable[..., Any] | None = getattr(module, name, None)
             if found is None:
-                raise OpTableError(f"{row.file}: row {row.name}, field expansion.{framework}: no expansion called {name!r}")
+                raise OpTableError(
+                    f"{row.file}: row {row.name}, field expansion.{framework}: no expansion called {name!r}"
+                )
             return found
     return None

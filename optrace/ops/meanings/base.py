@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Meaning:
-    """Reads several arguments as one term. ``takes``: argument names, of either side; ``terms``: what they make."""
+    """Reads several arguments (``takes``, names of either side) as shared ``terms``."""
 
     takes: ClassVar[frozenset[str]] = frozenset()
     terms: ClassVar[frozenset[str]] = frozenset()

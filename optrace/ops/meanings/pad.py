@@ -29,7 +29,11 @@ class Pad(Meaning):
             return {}
         two = [(pairs[i], pairs[i + 1]) for i in range(0, len(pairs), 2)]
         channels_last = str(side.args.get("data_format", "NCHW")).endswith("C")
-        if side.framework == "paddle" and len(two) == rank and side.args.get("mode", "constant") == "constant":
+        if (
+            side.framework == "paddle"
+            and len(two) == rank
+            and side.args.get("mode", "constant") == "constant"
+        ):
             front_first = side.args.get("pad_from_left_axis", True)
             placed = two if front_first else two[::-1]
         elif side.framework == "paddle" and channels_last and len(two) < rank - 1:
@@ -45,9 +49,10 @@ class Pad(Meaning):
         name = "pad" if "pad" in side.signature.names else "padding"
         if side.framework == base.framework:
             return {name: terms["pad"].written}
-        if side.framework == "paddle" and base.args.get("mode", "constant") == "constant":
-            if "pad_from_left_axis" in side.signature.names or len(pairs) < 3:
-                return {name: [n for pair in pairs for n in pair]}
+        constant = base.args.get("mode", "constant") == "constant"
+        whole = "pad_from_left_axis" in side.signature.names or len(pairs) < 3
+        if side.framework == "paddle" and constant and whole:
+            return {name: [n for pair in pairs for n in pair]}
         while len(pairs) > 1 and pairs[0] == (0, 0):
             pairs.pop(0)
         if side.framework == "paddle":

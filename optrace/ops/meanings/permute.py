@@ -1,4 +1,4 @@
-"""Axes in another order: ``transpose(0, 1)``, ``permute``, ``perm``, ``swapaxes``, ``moveaxis``, ``t``, ``T``."""
+"""Axes in another order: ``transpose``, ``permute``, ``swapaxes``, ``moveaxis``, ``t``, ``T``."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 
 class Reshape(Meaning):
-    """``view``, ``reshape``, ``flatten``, ``unflatten``, ``squeeze``, ``unsqueeze``: read as the result's shape."""
+    """``view``, ``reshape``, ``flatten``, ``squeeze`` and the like: read as the result's shape."""
 
     takes: ClassVar[frozenset[str]] = frozenset(
         "shape size sizes start_dim end_dim start_axis stop_axis dim axis dtype shape_or_dtype".split()
@@ -23,7 +23,9 @@ class Reshape(Meaning):
 
     def read(self, side: Side) -> dict[str, Term]:
         shape = side.input_shape
-        name = first_given(side, "shape", "size", "sizes", "shape_or_dtype", "dim", "axis", "start_dim", "start_axis")
+        name = first_given(
+            side, "shape", "size", "sizes", "shape_or_dtype", "dim", "axis", "start_dim", "start_axis"
+        )
         if shape is None:
             return {}
         try:
@@ -42,11 +44,21 @@ class Reshape(Meaning):
         target = next((n for n in ("shape", "size", "shape_or_dtype") if n in names), None)
         if target is not None and "dim" not in names and "axis" not in names:
             return {target: list(shape)}
-        pairs = {"start_dim": "start_axis", "end_dim": "stop_axis", "dim": "axis", "sizes": "shape", "axis": "axis"}
+        pairs = {
+            "start_dim": "start_axis",
+            "end_dim": "stop_axis",
+            "dim": "axis",
+            "sizes": "shape",
+            "axis": "axis",
+        }
         if side.framework != base.framework:
             if side.framework == "torch":
                 pairs = {v: k for k, v in pairs.items()}
-            mapped = {pairs.get(n, n): base.args[n] for n in base.signature.names if n in self.takes and n in base.args}
+            mapped = {
+                pairs.get(n, n): base.args[n]
+                for n in base.signature.names
+                if n in self.takes and n in base.args
+            }
             return mapped if all(n in names for n in mapped) else None
         return None
 
@@ -81,7 +93,9 @@ def _result(side: Side, shape: Shape) -> Shape | None:
         return None
     if side.framework == "paddle":
         # paddle's zero keeps the input's size at that place
-        wanted = tuple(shape[i] if n == 0 and i < rank and 0 not in shape else n for i, n in enumerate(wanted))
+        wanted = tuple(
+            shape[i] if n == 0 and i < rank and 0 not in shape else n for i, n in enumerate(wanted)
+        )
     return _filled(wanted, math.prod(shape))
 
 

@@ -1,4 +1,4 @@
-"""Cutting along an axis: part sizes (torch's ``split``), part counts (paddle's, ``chunk``), cutting points."""
+"""Cutting along an axis: sizes of parts (torch's ``split``) or counts (paddle's, ``chunk``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from optrace.ops.forms import plain
 from optrace.ops.meanings.base import Meaning, first_given, front
 from optrace.ops.reading import Side, Term
 
-_NAMES = ("split_size_or_sections", "split_size", "split_sizes", "chunks", "num_or_sections", "sections", "num")
+_NAMES = (
+    "split_size_or_sections",
+    "split_size",
+    "split_sizes",
+    "chunks",
+    "num_or_sections",
+    "sections",
+    "num",
+)
 _AXES = ("dim", "axis")
 
 
