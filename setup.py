@@ -1,14 +1,16 @@
 """Builds the package; the op table in ``op_mappings/`` is installed as ``optrace/op_mappings/``."""
 
+import runpy
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
+VERSION = runpy.run_path(str(HERE / "optrace" / "version.py"))["__version__"]
 
 setup(
     name="optrace",
-    version="0.1.0",
+    version=VERSION,
     description="Finds the call at which a PyTorch model and its PaddlePaddle port part",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",

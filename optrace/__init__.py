@@ -1,85 +1,74 @@
-"""optrace: where a PyTorch model and its PaddlePaddle port part.
+"""optrace: record every framework call of two models, align them, and name the call where they part.
 
-Importing it imports neither framework; every name below is loaded on first use.
+Importing this package imports neither torch nor paddle; each public name is loaded on first use.
 """
 
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from optrace.version import __version__
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from optrace.api import auto_diff as auto_diff
-    from optrace.api import diff as diff
-    from optrace.trace.session import trace as trace
-
-__version__ = "0.1.0"
+    from optrace.api import auto_diff, diff
+    from optrace.diagnose.findings import Evidence, Finding, Warn
+    from optrace.ops import equivalents, random_ops
+    from optrace.randomness import audit_random, replay_random
+    from optrace.report.model import Report
+    from optrace.trace.model import Trace
+    from optrace.trace.records import Call
+    from optrace.trace.session import trace
+    from optrace.trace.store import read as load
+    from optrace.weights import add_special_init, assign_weight, convert_checkpoint
 
 _HOMES = {
-    "optrace.api": ("auto_diff", "diff"),
-    "optrace.trace": ("load",),
-    "optrace.ops": ("equivalents", "random_ops"),
-    "optrace.weights": ("add_special_init", "assign_weight", "convert_checkpoint"),
-    "optrace.randomness": ("audit_random", "replay_random"),
-    "optrace.report.model": ("Report",),
-    "optrace.diagnose.findings": ("Evidence", "Finding", "Warn"),
-    "optrace.trace.model": ("Trace",),
-    "optrace.trace.records": ("Call",),
-    "optrace.errors": (
-        "ComparisonError",
-        "ConversionError",
-        "FrameworkMissing",
-        "InputError",
-        "ModelError",
-        "OpTableError",
-        "OptraceError",
-        "ReplayError",
-        "TraceError",
-        "WeightError",
-    ),
+    "load": "optrace.trace.store:read",
+    "Trace": "optrace.trace.model",
+    "diff": "optrace.api",
+    "auto_diff": "optrace.api",
+    "Report": "optrace.report.model",
+    "Finding": "optrace.diagnose.findings",
+    "Warn": "optrace.diagnose.findings",
+    "Evidence": "optrace.diagnose.findings",
+    "Call": "optrace.trace.records",
+    "audit_random": "optrace.randomness",
+    "replay_random": "optrace.randomness",
+    "assign_weight": "optrace.weights",
+    "convert_checkpoint": "optrace.weights",
+    "add_special_init": "optrace.weights",
+    "equivalents": "optrace.ops",
+    "random_ops": "optrace.ops",
+    **{
+        name: "optrace.errors"
+        for name in (
+            "OptraceError",
+            "FrameworkMissing",
+            "TraceError",
+            "ComparisonError",
+            "InputError",
+            "ModelError",
+            "WeightError",
+            "ConversionError",
+            "OpTableError",
+            "ReplayError",
+        )
+    },
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = sorted([*_HOME_OF, "trace"])  # noqa: PLE0605
+__all__ = ["__version__", "trace", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
     if name == "trace":
-        return importlib.import_module("optrace.trace")
-    home = _HOME_OF.get(name)
-    if home is None:
+        return importlib.import_module("optrace.trace")  # the subpackage, which is callable
+    if name not in _HOMES:
         raise AttributeError(f"module 'optrace' has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(home), name)
-    return found
+    home, _, attribute = _HOMES[name].partition(":")
+    value = getattr(importlib.import_module(home), attribute or name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _CallableTrace(ModuleType):
-    """``optrace.trace`` is a package, and calling it starts a trace: ``with optrace.trace() as trace:``."""
-
-    def __call__(
-        self, level: str = "stats", out: str | Path | None = None, frameworks: Iterable[str] | None = None
-    ) -> trace:
-        from optrace.trace.session import trace
-
-        return trace(level, out, frameworks)
-
-
-class _Package(ModuleType):
-    """Whoever imports ``optrace.trace`` or a module below it first, the import system sets it here."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "trace" and isinstance(value, ModuleType):
-            value.__class__ = _CallableTrace
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "optrace"
 
 # From the bottom up; a folder may import its own layer and those below (docs/architecture.md).
 LAYERS = (
-    {"errors", "transparent"},
+    {"errors", "transparent", "version"},
     {"frameworks"},
     {"intercept"},
     {"ops", "trace"},
@@ -130,5 +130,5 @@ print("fine")
 
 
 def test_every_public_name_is_there() -> None:
-    code = "import optrace; missing = [n for n in optrace.__all__ if getattr(optrace, n, None) is None]; print(missing)"
+    code = "import optrace; print([n for n in optrace.__all__ if getattr(optrace, n, None) is None])"
     assert run(code) == "[]"
