@@ -57,7 +57,7 @@ def test_trace_started_before_either_is_imported(run_python, first, second):
         assert not t.errors, t.errors
         import torch, paddle
         assert torch.ones.__class__.__name__ == "builtin_function_or_method"
-        assert paddle.ones.__code__.co_name == "ones" and "optrace" not in paddle.ones.__code__.co_filename
+        assert "optrace" not in paddle.ones.__code__.co_filename
     """)
 
 
