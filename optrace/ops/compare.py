@@ -119,7 +119,9 @@ def _unassumed(
     found = []
     for name, wanted in assumes.items():
         value = side.args.get(name, UNKNOWN)
-        if value is UNKNOWN or name in other or shape_of(value) is not None or same(value, wanted):
+        if value is UNKNOWN or name in other or side.form(name) == "ignore":
+            continue
+        if shape_of(value) is not None or same(value, wanted):
             continue
         if is_base:
             found.append(ArgumentDifference(name, None, value, wanted))

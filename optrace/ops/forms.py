@@ -35,7 +35,7 @@ BY_NAME: dict[str, str] = {
             "out name inplace memory_format layout device requires_grad pin_memory generator place async_op "
             "data_format stop_gradient non_blocking copy stable sorted transpose_x transpose_y blocking "
             "seed fix_seed cudnn_enabled use_cudnn padding_algorithm return_mask return_softmax "
-            "fixed_seed_offset rng_name".split()
+            "fixed_seed_offset rng_name broadcast".split()
         ),
         "ignore",
     ),

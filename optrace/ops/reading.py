@@ -80,9 +80,14 @@ def read(side: Side) -> dict[str, Term]:
 
 
 def _to_torch(side: Side, common: str, value: Any) -> Any:
+    pairs = side.row.values.get(common, ())
     if side.framework == "torch":
-        return value
-    for ours, theirs in side.row.values.get(common, ()):
+        # two torch values with one paddle value mean the same: the first of them stands for both
+        partner = next((theirs for ours, theirs in pairs if same(ours, value)), UNKNOWN)
+        if partner is UNKNOWN:
+            return value
+        return next(ours for ours, theirs in pairs if same(theirs, partner))
+    for ours, theirs in pairs:
         if same(theirs, value):
             return ours
     conversion = CONVERSIONS.get(side.row.convert.get(common, ""))

@@ -95,7 +95,7 @@ def has_array(value: Any) -> bool:
 
 
 class Run:
-    """One call (of the name, or of ``replace``): results, gradients of float inputs by shared name, inputs as they are afterwards."""
+    """One call of a name (or of ``replace`` in its stead): its results, and gradients by shared name."""
 
     def __init__(
         self, row: Row, api: str, args: Mapping[str, Any], grad: bool = False, replace: Any = None

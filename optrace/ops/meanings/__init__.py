@@ -7,6 +7,7 @@ from optrace.ops.meanings.base import Meaning
 from optrace.ops.meanings.indexing import Index
 from optrace.ops.meanings.pad import Pad
 from optrace.ops.meanings.permute import Permute
+from optrace.ops.meanings.pool import AveragePool
 from optrace.ops.meanings.ranges import Range
 from optrace.ops.meanings.resize import Resize
 from optrace.ops.meanings.scale import AttentionScale, ScaleAdd
@@ -20,6 +21,7 @@ MEANINGS: dict[str, Meaning] = {
     "tile": Tile(),
     "split": Split(),
     "pad": Pad(),
+    "average_pool": AveragePool(),
     "resize": Resize(),
     "range": Range(),
     "index": Index(),
