@@ -30,8 +30,7 @@ test-slow: $(VENV)/ready
 	$(PYTEST) -m slow
 
 demo: $(VENV)/ready
-	$(BIN)/python examples/resnet18.py
-	$(BIN)/python examples/bert_block.py
+	$(BIN)/optrace demo
 
 bench: $(VENV)/ready
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

@@ -1,4 +1,4 @@
-"""Builds the package; the op table in ``op_mappings/`` is installed as ``optrace/op_mappings/``."""
+"""Builds the package, with the op table and the examples as its data."""
 
 import runpy
 from pathlib import Path
@@ -7,6 +7,8 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 VERSION = runpy.run_path(str(HERE / "optrace" / "version.py"))["__version__"]
+# Folders at the top of the checkout that are installed inside the package.
+DATA = {"optrace.op_mappings": "op_mappings", "optrace.examples": "examples"}
 
 setup(
     name="optrace",
@@ -15,11 +17,12 @@ setup(
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     python_requires=">=3.10",
-    packages=[*find_packages(include=["optrace", "optrace.*"]), "optrace.op_mappings"],
-    package_dir={"optrace": "optrace", "optrace.op_mappings": "op_mappings"},
+    packages=[*find_packages(include=["optrace", "optrace.*"]), *DATA],
+    package_dir={"optrace": "optrace", **DATA},
     package_data={
         "optrace": ["py.typed", "report/templates/*"],
         "optrace.op_mappings": ["*.toml"],
+        "optrace.examples": ["*.py"],
     },
     install_requires=[
         "jinja2>=3.1",

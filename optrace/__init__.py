@@ -22,6 +22,18 @@ if TYPE_CHECKING:
     from optrace.trace.store import read as load
     from optrace.weights import add_special_init, assign_weight, convert_checkpoint
 
+_ERRORS = (
+    "ComparisonError",
+    "ConversionError",
+    "FrameworkMissing",
+    "InputError",
+    "ModelError",
+    "OpTableError",
+    "OptraceError",
+    "ReplayError",
+    "TraceError",
+    "WeightError",
+)
 _HOMES = {
     "load": "optrace.trace.store:read",
     "Trace": "optrace.trace.model",
@@ -39,21 +51,7 @@ _HOMES = {
     "add_special_init": "optrace.weights",
     "equivalents": "optrace.ops",
     "random_ops": "optrace.ops",
-    **{
-        name: "optrace.errors"
-        for name in (
-            "OptraceError",
-            "FrameworkMissing",
-            "TraceError",
-            "ComparisonError",
-            "InputError",
-            "ModelError",
-            "WeightError",
-            "ConversionError",
-            "OpTableError",
-            "ReplayError",
-        )
-    },
+    **dict.fromkeys(_ERRORS, "optrace.errors"),
 }
 
 __all__ = ["__version__", "trace", *_HOMES]

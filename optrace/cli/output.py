@@ -1,0 +1,49 @@
+"""Printing for the commands: colour only on a terminal, errors on standard error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+import typer
+
+from optrace.report.text import clean
+
+CANNOT = 2
+
+
+def color() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def width() -> int:
+    """Columns of the terminal, at most 120; 80 in a pipe."""
+    return min(max(shutil.get_terminal_size((80, 24)).columns, 60), 120) if sys.stdout.isatty() else 80
+
+
+def fail(message: str) -> NoReturn:
+    """One message on standard error, exit status 2."""
+    typer.echo(f"optrace: {message}", err=True)
+    raise SystemExit(CANNOT)
+
+
+def note(message: str) -> None:
+    """A remark that must not mix with the program's or the command's own output."""
+    typer.echo(f"optrace: {message}", err=True)
+
+
+def line(text: str = "", **style: bool | str) -> None:
+    """One line of output, hostile characters spelled out."""
+    shown = clean(text, 2000)
+    typer.echo(typer.style(shown, **style) if style and color() else shown)  # type: ignore[arg-type]
+
+
+def table(rows: Iterable[Sequence[str]], indent: int = 0) -> None:
+    """Columns side by side, as wide as they need to be."""
+    lines = [[clean(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines)] if lines else []
+    for cells in lines:
+        line(" " * indent + "  ".join(cell.ljust(w) for cell, w in zip(cells, widths)).rstrip())
