@@ -33,17 +33,16 @@ _DISTRIBUTIONS = {"paddle": ("paddlepaddle", "paddlepaddle-gpu")}
 def command() -> None:
     """Say what is installed, which APIs a trace patches, and whether tracing works here.
 
-    Exit status: 0 when all is well, 2 when something is missing or the self-check fails.
+    Exit status: 0 when all is well, 2 when neither framework is there or a self-check fails.
     """
     line(f"optrace {__version__}, python {platform.python_version()}, {platform.platform()}", bold=True)
     table([(name, _version(name)) for name in _LIBRARIES], indent=2)
     well = [_framework(name) for name in frameworks.NAMES]
     line()
-    if all(well):
-        line("all is well", bold=True)
-        return
-    line("something is missing or wrong, see above", bold=True)
-    raise SystemExit(CANNOT)
+    if False in well or True not in well:
+        line("something is missing or wrong, see above", bold=True)
+        raise SystemExit(CANNOT)
+    line("all is well", bold=True)
 
 
 def _version(name: str) -> str:
@@ -55,12 +54,13 @@ def _version(name: str) -> str:
     return "not installed"
 
 
-def _framework(name: str) -> bool:
+def _framework(name: str) -> bool | None:
+    """Whether tracing works with one framework; ``None`` when it is not installed."""
     line()
     line(f"{name} {_version(name)}", bold=True)
     if find_spec(name) is None:
         line(f"  not installed; install it with: pip install optrace[{name}]")
-        return False
+        return None
     try:
         framework = frameworks.get(name)
     except Exception as error:
@@ -78,7 +78,7 @@ def _framework(name: str) -> bool:
             ("patched while tracing", f"{patched:,} of {len(targets):,} APIs"),
             ("self-check: one addition recorded", "yes" if recorded else "NO"),
             ("self-check: everything put back", "yes" if restored else "NO"),
-            ("errors inside the tracer", str(sum(trace.errors.values()))),
+            *(("error inside the tracer", text) for text in trace.errors),
         ],
         indent=2,
     )
