@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -35,7 +35,9 @@ _Tensor = paddle.Tensor
 _CPU = "Place(cpu)"
 # In a build for CPUs alone no tensor can live elsewhere, and asking each one costs microseconds.
 _CPU_ONLY = not (
-    paddle.is_compiled_with_cuda() or paddle.is_compiled_with_xpu() or paddle.device.get_all_custom_device_type()
+    paddle.is_compiled_with_cuda()
+    or paddle.is_compiled_with_xpu()
+    or paddle.device.get_all_custom_device_type()
 )
 
 # Parameters to paddle, running statistics to everyone else: by attribute, or by the layer's class.
@@ -65,7 +67,7 @@ class _RngState:
 class _NoNet(Net):
     """paddle needs none: its ``_C_ops`` and tensor methods are all patched."""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> _NoNet:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -142,7 +144,9 @@ class PaddleFramework(Framework):
                 codes = array.view(np.int16 if array.dtype.itemsize == 2 else np.int8)
                 tensor = paddle.to_tensor(np.array(codes, copy=True, order="C")).view(coded)
             else:
-                tensor = paddle.to_tensor(np.array(array, dtype=array.dtype.newbyteorder("="), copy=True, order="C"))
+                tensor = paddle.to_tensor(
+                    np.array(array, dtype=array.dtype.newbyteorder("="), copy=True, order="C")
+                )
         tensor.stop_gradient = not requires_grad
         return tensor
 
@@ -184,7 +188,9 @@ class PaddleFramework(Framework):
     def assign(self, tensor: Any, array: np.ndarray) -> None:
         array = np.asarray(array)
         if tuple(tensor.shape) != array.shape:
-            raise ValueError(f"a tensor of shape {tuple(tensor.shape)} can't take values of shape {array.shape}")
+            raise ValueError(
+                f"a tensor of shape {tuple(tensor.shape)} can't take values of shape {array.shape}"
+            )
         with paddle.no_grad():
             value = self.from_numpy(array)
             if value.dtype != tensor.dtype:
@@ -247,7 +253,9 @@ class PaddleFramework(Framework):
     def recomputing(self) -> bool:
         return paddle.is_grad_enabled()
 
-    def optimizer_hooks(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> Callable[[], None]:
+    def optimizer_hooks(
+        self, before: Callable[[Any], None], after: Callable[[Any], None]
+    ) -> Callable[[], None]:
         from optrace.frameworks.paddle_optimizers import watch
 
         return watch(before, after)

@@ -77,12 +77,18 @@ class TorchFramework(Framework):
         except (RuntimeError, NotImplementedError):  # wrapper subclasses own no storage
             storage = 0
         return TensorInfo(
-            tuple(tensor.shape), name, text, tensor.stride(), tensor.storage_offset(), storage, tensor.requires_grad
+            tuple(tensor.shape),
+            name,
+            text,
+            tensor.stride(),
+            tensor.storage_offset(),
+            storage,
+            tensor.requires_grad,
         )
 
     def inplace_version(self, tensor: Any) -> int:
         try:
-            return tensor._version  # type: ignore[no-any-return]
+            return tensor._version
         except RuntimeError:  # inference tensors keep none
             return 0
 
@@ -98,7 +104,9 @@ class TorchFramework(Framework):
         array = np.asarray(array)
         code = _CODES.get(array.dtype)
         if code is not None:
-            native = np.array(array.view(np.int16 if code[0] is torch.int16 else np.uint8), copy=True, order="C")
+            native = np.array(
+                array.view(np.int16 if code[0] is torch.int16 else np.uint8), copy=True, order="C"
+            )
             tensor = torch.from_numpy(native).view(code[1])
         else:
             native = np.array(array, dtype=array.dtype.newbyteorder("="), copy=True, order="C")
@@ -134,7 +142,9 @@ class TorchFramework(Framework):
     def assign(self, tensor: Any, array: np.ndarray) -> None:
         value = self.from_numpy(array)
         if tensor.shape != value.shape:  # copy_ would broadcast
-            raise ValueError(f"a tensor of shape {tuple(tensor.shape)} can't take values of shape {array.shape}")
+            raise ValueError(
+                f"a tensor of shape {tuple(tensor.shape)} can't take values of shape {array.shape}"
+            )
         with torch.inference_mode(tensor.is_inference()), torch.no_grad():
             tensor.copy_(value)
 
@@ -205,7 +215,9 @@ class TorchFramework(Framework):
     def recomputing(self) -> bool:
         return torch.is_grad_enabled() and torch._C._current_graph_task_id() != -1
 
-    def optimizer_hooks(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> Callable[[], None]:
+    def optimizer_hooks(
+        self, before: Callable[[Any], None], after: Callable[[Any], None]
+    ) -> Callable[[], None]:
         def ahead(optimizer: Any, args: Any, kwargs: Any) -> None:
             before(optimizer)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from optrace.diagnose.run import run_model, sides
 from optrace.align.values import epsilon
+from optrace.diagnose.run import run_model, sides
 from optrace.errors import ModelError, WeightError
 from optrace.weights import by_structure, repair
 from optrace.weights.by_use import UseReader
@@ -104,14 +104,16 @@ class Assignment:
         try:
             self.traced = _Side(self.base, self.inputs[0]), _Side(self.raw, self.inputs[1])
         except ModelError as error:
-            self.notes.append(f"the models could not be run, so their structure was compared instead: {error}")
+            self.notes.append(
+                f"the models could not be run, so their structure was compared instead: {error}"
+            )
 
     def _plans(self) -> Iterator[Plan]:
         """Ways to pair the parameters, the most trustworthy first; equal ones once."""
         if self.settled.covers(self.raw):
             yield self._with_settled(Plan(method="rules"))
             return
-        seen: list[list[tuple[int, int]]] = []
+        seen: list[list[tuple[int, ...]]] = []
         for matching in self._matchings():
             places = [(b.place, r.place, *b.widths, *r.widths) for b, r in matching.pairs]
             if places not in seen:
@@ -142,7 +144,7 @@ class Assignment:
         return max(found, key=lambda m: (-len(m.misfits) - len(m.base_only) - len(m.raw_only), m.score))
 
     def _regrouped(self, plan: Plan) -> Plan | None:
-        """``plan`` with the columns of fused matrices in one order on both sides; ``None`` when they are already."""
+        """``plan`` with the columns of fused matrices in one order; ``None`` if they are already."""
         if self.traced is None:
             return None
         old = plan.matching

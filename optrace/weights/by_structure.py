@@ -25,7 +25,9 @@ def read(inventory: Inventory) -> list[Use]:
     for number, (layer, module) in enumerate(inventory.modules):
         uses = [_use(owned, types, inventory.framework.name) for owned in own.get(layer, [])]
         kept = [u for u in uses if u is not None]
-        kept.sort(key=lambda u: order.get(u.role.partition(":")[0], 0 if u.role.startswith("recurrent") else 50))
+        kept.sort(
+            key=lambda u: order.get(u.role.partition(":")[0], 0 if u.role.startswith("recurrent") else 50)
+        )
         for use in kept:
             use.module, use.module_type, use.call = layer, type(module).__name__, number
             # Layers side by side in one parent may be parts of what the other side has fused.
@@ -59,7 +61,10 @@ def _role(owned: Owned, types: dict[str, str], framework: str) -> tuple[str | No
         return f"recurrent:{local}", ndim == 2
     if ".parametrizations." in f".{owned.name}":
         outer = owned.name.partition("parametrizations.")[0].rstrip(".")
-        kind, local = types.get(outer, kind), {"original0": "weight_g", "original1": "weight_v"}.get(local, local)
+        kind, local = (
+            types.get(outer, kind),
+            {"original0": "weight_g", "original1": "weight_v"}.get(local, local),
+        )
     if local == "weight_g":
         return "other:magnitude", False
     torch = framework == "torch"
@@ -69,7 +74,13 @@ def _role(owned: Owned, types: dict[str, str], framework: str) -> tuple[str | No
         if "Embedding" in kind:
             return "table", False
         if ndim == 2:
-            return ("matrix", torch) if "Linear" in kind else ("matrix", False) if "Conv1D" in kind else ("other:matrix", False)
+            return (
+                ("matrix", torch)
+                if "Linear" in kind
+                else ("matrix", False)
+                if "Conv1D" in kind
+                else ("other:matrix", False)
+            )
         if ndim > 2 and "Conv" in kind:
             return ("deconv" if "Transpose" in kind else "conv"), False
         if "Bilinear" in kind and ndim == 3:

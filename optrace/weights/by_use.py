@@ -84,7 +84,12 @@ class UseReader:
         """Whether the call makes a view: moves, joins or computes on parameters alone."""
         outputs = tensors_in(call.outputs)
         if not outputs or len(own) != len(inputs):
-            return op in roles.MOVES and op != "getitem" and bool(outputs) and self._moved(call, own[:1], outputs)
+            return (
+                op in roles.MOVES
+                and op != "getitem"
+                and bool(outputs)
+                and self._moved(call, own[:1], outputs)
+            )
         if op in roles.MOVES or op in roles.JOINING or op in roles.INDEXING:
             return self._moved(call, own, outputs)
         views = [self._view(r) for r in own]
@@ -120,7 +125,7 @@ class UseReader:
             use = canonical(view, role, perm)
             use.partners = view.names
             return [use]
-        found = []
+        found: list[Use] = []
         for name in sorted(view.names, key=lambda n: -_size(self.inventory[n].shape)):
             alone = View((name,), self.inventory[name].shape)
             use = canonical(alone, f"{role}/part", perm if alone.shape == view.shape else None)
@@ -153,7 +158,10 @@ class UseReader:
         operands = [a for a in (*call.positional, *call.keyword.values()) if isinstance(a, TensorRef)][:2]
         flags = [bool(f) for f in call.positional[2:4]]
         flags += [False] * (2 - len(flags))
-        turned = [bool(call.keyword.get("transpose_x", flags[0])), bool(call.keyword.get("transpose_y", flags[1]))]
+        turned = [
+            bool(call.keyword.get("transpose_x", flags[0])),
+            bool(call.keyword.get("transpose_y", flags[1])),
+        ]
         if reverse:
             operands.reverse()
         for side, ref in enumerate(operands):
@@ -180,10 +188,17 @@ class UseReader:
                 self.uses.extend(self._uses_of(view, "other:einsum", None))
                 continue
             kept = [letters.index(c) for c in right if c in letters]
-            summed = [letters.index(c) for t in terms[:i] + terms[i + 1 :] for c in t if c in letters and c not in right]
+            summed = [
+                letters.index(c)
+                for t in terms[:i] + terms[i + 1 :]
+                for c in t
+                if c in letters and c not in right
+            ]
             summed = list(dict.fromkeys(summed))
             perm = (*summed, *kept)
-            found = self._uses_of(view, "matrix" if summed else "scale", perm if len(perm) == len(letters) else None)
+            found = self._uses_of(
+                view, "matrix" if summed else "scale", perm if len(perm) == len(letters) else None
+            )
             for use in found:
                 if use.role == "matrix" and len(perm) == len(letters):
                     rows = _size(view.shape[a] for a in summed)
@@ -191,7 +206,7 @@ class UseReader:
             self.uses.extend(found)
 
     def _recurrent(self, call: Call, own: list[TensorRef]) -> None:
-        found = []
+        found: list[Use] = []
         for ref in own:
             view = self._view(ref)
             if view is not None:
@@ -224,7 +239,9 @@ def _size(dims: Any) -> int:
 def _recurrent_order(role: str) -> tuple[int, int, int]:
     local = role.partition(":")[2]
     digits = "".join(c for c in local.partition("_l")[2] if c.isdigit())
-    kind = next((i for i, k in enumerate(("weight_ih", "weight_hh", "bias_ih", "bias_hh")) if local.startswith(k)), 9)
+    kind = next(
+        (i for i, k in enumerate(("weight_ih", "weight_hh", "bias_ih", "bias_hh")) if local.startswith(k)), 9
+    )
     return int(digits or 0), int(local.endswith("reverse")), kind
 
 
@@ -232,7 +249,9 @@ def _touching(trace: Trace, inventory: Inventory) -> set[int]:
     """Calls that take a parameter themselves or hold one that does."""
     found: set[int] = set()
     for call in reversed(trace.calls):
-        if call.id in found or any(r.path in inventory for r in tensors_in([call.positional, call.keyword]) if r.path):
+        if call.id in found or any(
+            r.path in inventory for r in tensors_in([call.positional, call.keyword]) if r.path
+        ):
             found.add(call.id)
             if call.parent >= 0:
                 found.add(call.parent)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +58,18 @@ class ConversionReport:
 
     def __str__(self) -> str:
         verb = "would become" if self.dry_run else "became"
-        lines = [f"{sum(len(s.sources) for s in self.steps)} tensors {verb} {len(self.mapping)} in {self.path}"]
+        lines = [
+            f"{sum(len(s.sources) for s in self.steps)} tensors {verb} {len(self.mapping)} in {self.path}"
+        ]
         table = [("from", "to", "how")]
         for step in self.steps:
             sources = ", ".join(f"{s.name} {list(s.shape)}" for s in step.sources)
             targets = ", ".join(f"{t} {list(shape)}" for t, shape in zip(step.targets, step.shapes))
             table.append((sources, targets, _how(step.rule, step.sources)))
         widths = [max(len(row[i]) for row in table) for i in range(2)]
-        lines += ["  " + "  ".join((row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2])) for row in table]
+        lines += [
+            "  " + "  ".join((row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2])) for row in table
+        ]
         for title, names in (
             ("dropped by a rule", self.dropped),
             ("not tensors, left out", self.ignored),
@@ -84,7 +90,7 @@ def convert_checkpoint(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> ConversionReport:
-    """Convert checkpoint ``src`` (``.bin .pt .pth .safetensors .pdparams``, an index of shards, a folder) to ``dst``.
+    """Convert a checkpoint (``.bin .pt .pth .safetensors .pdparams``, an index of shards, a folder).
 
     ``rules``: a file (``.toml`` or ``.json``), a list of rules, see ``optrace.weights.rules``; used the
     other way round where that is what fits. ``to``: the format where ``dst``'s name does not tell it.
@@ -105,9 +111,18 @@ def convert_checkpoint(
     report.dry_run = dry_run
     if not dry_run:
         total = len(report.mapping)
-        done = iter(range(1, total + 1))
-        files.write(path, list(_entries(report.steps)), progress and (lambda e: progress(next(done), total, e.name)))
+        entries = list(_entries(report.steps))
+        files.write(path, entries, _counting(progress, total) if progress is not None else None)
     return report
+
+
+def _counting(progress: Progress, total: int) -> Callable[[Entry], None]:
+    count = itertools.count(1)
+
+    def written(entry: Entry) -> None:
+        progress(next(count), total, entry.name)
+
+    return written
 
 
 def _rules(rules: Any, model: Any) -> tuple[list[Rule], Inventory | None]:
@@ -123,7 +138,7 @@ def _rules(rules: Any, model: Any) -> tuple[list[Rule], Inventory | None]:
     found = rules_.parse(rules) or derived
     if not found:
         raise ConversionError(
-            "converting needs rules: a rules file, or model=(source_model, target_model, inputs) to have them found"
+            "converting needs rules: a file, a list, or model=(source, target, inputs) to have them found"
         )
     return found, wanted
 
@@ -154,8 +169,8 @@ def _planned(path: Path, contents: Contents, rules: list[Rule]) -> ConversionRep
             report.steps.append(_step(rules[number], rules[number].source_names(slots), slots, by_name))
     if unmatched:
         raise ConversionError(
-            f"no rule says what becomes of {len(unmatched)} of {len(contents.entries)} tensors: {', '.join(unmatched)}. "
-            "Add a rule for each, or one with 'drop' to leave it out. Nothing was written"
+            f"no rule says what becomes of {len(unmatched)} of {len(contents.entries)} tensors: "
+            f"{', '.join(unmatched)}. Add a rule for each, or one with 'drop'. Nothing was written"
         )
     targets = [t for step in report.steps for t in step.targets]
     twice = sorted({t for t in targets if targets.count(t) > 1}) if len(set(targets)) < len(targets) else []
@@ -164,7 +179,9 @@ def _planned(path: Path, contents: Contents, rules: list[Rule]) -> ConversionRep
     taken = {s.name for step in report.steps for s in step.sources} | set(report.dropped)
     halves = [e.name for e in contents.entries if e.name not in taken]
     if halves:
-        raise ConversionError(f"rules join {', '.join(halves)} with tensors that are not there. Nothing was written")
+        raise ConversionError(
+            f"rules join {', '.join(halves)} with tensors that are not there. Nothing was written"
+        )
     report.unused_rules = [r for i, r in enumerate(rules) if i not in used]
     return report
 
@@ -176,7 +193,9 @@ def _count(contents: Contents, rules: list[Rule]) -> int:
 def _step(rule: Rule, names: list[str], slots: dict[str, str], by_name: dict[str, Entry]) -> Step:
     missing = [n for n in names if n not in by_name]
     if missing:
-        raise ConversionError(f"rule {rule} needs {', '.join(missing)}, which the checkpoint does not have. Nothing was written")
+        raise ConversionError(
+            f"rule {rule} needs {', '.join(missing)}, which the checkpoint does not have. Nothing was written"
+        )
     sources = tuple(by_name[n] for n in names)
     shapes = tuple(rule.target_shapes([s.shape for s in sources]))
     return Step(rule, sources, tuple(rule.target_names(slots)), shapes, rule.cast or sources[0].dtype)
@@ -188,9 +207,15 @@ def _check(report: ConversionReport, wanted: Inventory) -> None:
     faults = []
     for owned in wanted:
         names = [n for n in (owned.name, *owned.others) if n in made]
-        if not names and (not owned.buffer or owned.name in wanted.persistent) and not owned.name.endswith("num_batches_tracked"):
+        if (
+            not names
+            and (not owned.buffer or owned.name in wanted.persistent)
+            and not owned.name.endswith("num_batches_tracked")
+        ):
             faults.append(f"nothing becomes {owned}")
-        faults += [f"{n} becomes {list(made[n])}, but the model has {owned}" for n in names if made[n] != owned.shape]
+        faults += [
+            f"{n} becomes {list(made[n])}, but the model has {owned}" for n in names if made[n] != owned.shape
+        ]
     known = {n for owned in wanted for n in (owned.name, *owned.others)} | wanted.persistent
     faults += [f"the model has no {name}" for name in made if name not in known]
     if faults:
@@ -204,7 +229,7 @@ def _entries(steps: list[Step]) -> Iterator[Entry]:
     for step in steps:
         held = _Held(step)
         for position, (name, shape) in enumerate(zip(step.targets, step.shapes)):
-            yield Entry(name, shape, step.dtype, lambda held=held, position=position: held.take(position))
+            yield Entry(name, shape, step.dtype, partial(held.take, position))
 
 
 class _Held:

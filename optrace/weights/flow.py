@@ -12,7 +12,6 @@ from optrace.weights.roles import MOVES, op_name
 from optrace.weights.uses import Use
 from optrace.weights.views import repeat
 
-
 _STEPS = 3
 # Results larger than this are not followed element by element.
 _LARGEST = 1 << 24
@@ -49,7 +48,7 @@ class Flow:
             use.signature = self._signature(use.result)
 
     def by_data(self, uses: list[Use]) -> list[Use]:
-        """``uses`` in the order in which the outputs need them: operands before their call, first operand first.
+        """``uses`` in the order in which the outputs need them, a call's first operand first.
 
         The order does not depend on which of two independent branches ran first.
         """
@@ -126,7 +125,7 @@ class Flow:
         return None
 
     def _groups(self, use: Use) -> list[np.ndarray]:
-        """Proper subsets of the output columns that moves make, int64, in the order in which they are consumed."""
+        """Proper subsets of the output columns that moves make (int64), in the order of their consumers."""
         call = self.trace.calls[use.call]
         ref = next((r for r in tensors_in(call.outputs) if r.key == use.result), None)
         if ref is None or ref.size > _LARGEST:

@@ -39,7 +39,7 @@ class Folding:
         return result
 
     def _folded(self, use: Use) -> Use | None:
-        """The use of the computed weight; ``None`` when it is no weight norm of a direction and a magnitude."""
+        """The use of the computed weight; ``None`` when it is no weight norm."""
         if len(use.partners) != 2:
             return None
         direction, magnitude = use.partners if use.partners[0] == use.name else use.partners[::-1]

@@ -18,7 +18,7 @@ _Shape = tuple[str, tuple[int, ...]]
 def join_siblings(
     mine: list[Use], theirs: list[Use], cut: Groups | None, last: bool = False
 ) -> tuple[list[Use], list[Use]]:
-    """``mine`` with runs of matrices on one input joined where ``theirs`` has one matrix of their total width.
+    """``mine`` with matrices on one input joined where ``theirs`` has one matrix of their total width.
 
     ``cut`` tells which columns of a fused use go together; ``theirs`` comes back with the columns of
     those uses in the order of the joined parts. Biases are joined along with their matrices. ``last``
@@ -58,7 +58,11 @@ def _runs(uses: list[Use]) -> list[list[Use]]:
 
 def _bias(uses: list[Use], matrix: Use) -> Use | None:
     return next(
-        (u for u in uses if u.role == "shift" and (u.call == matrix.call or u.source == matrix.result is not None)),
+        (
+            u
+            for u in uses
+            if u.role == "shift" and (u.call == matrix.call or u.source == matrix.result is not None)
+        ),
         None,
     )
 
@@ -117,7 +121,7 @@ def _reorder(mine: list[Use], theirs: list[Use], cut: Groups) -> list[Use]:
 def same_order(
     pairs: list[tuple[Use, Use]], cut_base: Partition, cut_raw: Partition
 ) -> list[tuple[Use, Use]]:
-    """Fused matrices on both sides whose data flow takes their columns apart in different ways, put in one order."""
+    """Fused matrices that the two sides take apart in different ways, with their columns in one order."""
     orders: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
     for base, raw in pairs:
         if base.role == raw.role == "matrix" and len(base.shape) == 2 and not base.widths and not raw.widths:

@@ -85,7 +85,7 @@ class Inventory:
         return found or next((o for o in self if name in o.others), None)
 
     def add_computed(self, name: str, direction: str, magnitude: str, axes: tuple[int, ...]) -> None:
-        """Add the weight ``magnitude * direction / norm(direction)``, norm over ``axes``, as if it were a parameter."""
+        """Add ``magnitude * direction / norm(direction)``, norm over ``axes``, as if it were a parameter."""
         self._owned[name] = replace(self._owned[direction], name=name, tensor=None, others=())
         self._computed[name] = direction, magnitude, axes
 

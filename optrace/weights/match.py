@@ -128,9 +128,10 @@ def _common(base: tuple[str, ...], raw: tuple[str, ...]) -> int:
 
 
 def match(base: list[Use], raw: list[Use], by_name: bool = False) -> Matching:
-    """The best alignment of two sequences that keeps both orders, then leftovers that fit regardless of order.
+    """The best alignment that keeps both orders, then leftovers that fit regardless of order.
 
-    Among equals, what comes first is paired first. ``by_name`` pairs equal names where both sides have the same.
+    Among equals, what comes first is paired first. ``by_name`` pairs equal
+    names where both sides have the same.
     """
     found = Matching()
     if by_name and (named := _same_names(base, raw)) is not None:
@@ -168,7 +169,9 @@ def _align(base: list[Use], raw: list[Use]) -> list[tuple[int, int]]:
     n, m = len(base), len(raw)
     # Ends that can only correspond one way need no table.
     head = 0
-    while head < min(n, m) and _same(base[head], raw[head]) and likeness(base[head].name, raw[head].name) > 0.9:
+    while (
+        head < min(n, m) and _same(base[head], raw[head]) and likeness(base[head].name, raw[head].name) > 0.9
+    ):
         head += 1
     if n * m > _CELLS and head == 0:
         while head < min(n, m) and _same(base[head], raw[head]):
@@ -211,8 +214,10 @@ def _gap(use: Use) -> float:
 
 
 def _leftovers(found: Matching) -> None:
-    """Pair what the order kept apart: kindred roles, same shape, the best first; or a shape that only one has."""
-    sizes = Counter((side, u.squeezed) for side, uses in enumerate((found.base_only, found.raw_only)) for u in uses)
+    """Pair what the order kept apart: kindred roles, the best first; or the only ones of a shape."""
+    sizes = Counter(
+        (side, u.squeezed) for side, uses in enumerate((found.base_only, found.raw_only)) for u in uses
+    )
     options = [
         (score(b, r), -i, -j, b, r)
         for i, b in enumerate(found.base_only)
@@ -245,9 +250,12 @@ def _settle_siblings(found: Matching) -> None:
     runs: dict[object, list[tuple[Use, Use]]] = {}
     for base, raw in found.pairs:
         single = partner[raw.call] == {base.call} and not raw.widths and not base.widths
-        if single and base.role == raw.role and base.signature and raw.signature and None not in (base.source, raw.source):
-            if all(u.call != base.call for u, _ in runs.get((base.source, raw.source, base.role, base.shape), [])):
-                runs.setdefault((base.source, raw.source, base.role, base.shape), []).append((base, raw))
+        if not (single and base.role == raw.role and base.signature and raw.signature):
+            continue
+        if base.source is not None and raw.source is not None:
+            run = runs.setdefault((base.source, raw.source, base.role, base.shape), [])
+            if all(u.call != base.call for u, _ in run):
+                run.append((base, raw))
     moved: dict[int, int] = {}
     for run in runs.values():
         if 1 < len(run) <= 6 and not any(raw.call in moved for _, raw in run):
@@ -258,7 +266,9 @@ def _settle_siblings(found: Matching) -> None:
         by_call: dict[int, list[Use]] = {}
         for base, _ in found.pairs:
             by_call.setdefault(base.call, []).append(base)
-        found.pairs = [(_of_role(by_call[moved[r.call]], b, r) if r.call in moved else b, r) for b, r in found.pairs]
+        found.pairs = [
+            (_of_role(by_call[moved[r.call]], b, r) if r.call in moved else b, r) for b, r in found.pairs
+        ]
 
 
 def _alike(run: list[tuple[Use, Use]], order: tuple[int, ...]) -> float:

@@ -48,10 +48,11 @@ class Plan:
         """How far from complete."""
         return len(self.misfits) * 2 + len(self.missing) + len(self.spare) + len(self.conflicts)
 
-
     def indices(self, row: Row, base: Inventory, raw: Inventory) -> list[np.ndarray]:
-        """For each raw parameter of ``row``: which elements of base's, one after the other, it holds (int64)."""
-        found = next(p for p in self.matching.pairs if (p[0].view.names, p[1].view.names) == (row.base, row.raw))
+        """For each raw parameter of ``row``: which of base's elements, numbered through, it holds (int64)."""
+        found = next(
+            p for p in self.matching.pairs if (p[0].view.names, p[1].view.names) == (row.base, row.raw)
+        )
         arrays = {name: array for name, array, _ in values(*found, _Numbered(base, row.base), raw)}
         return [arrays[name] for name in row.raw]
 
@@ -75,7 +76,9 @@ class _Numbered:
         return np.arange(start, start + owned.tensor_size, dtype=np.int64).reshape(owned.shape)
 
 
-def build(matching: Matching, base: Inventory, raw: Inventory, method: str, fixed: frozenset[str] = frozenset()) -> Plan:
+def build(
+    matching: Matching, base: Inventory, raw: Inventory, method: str, fixed: frozenset[str] = frozenset()
+) -> Plan:
     """Turn a matching into arrays; raw names in ``fixed`` are settled already and left out."""
     plan = Plan(method=method, misfits=list(matching.misfits), matching=matching)
     sources: dict[str, tuple[str, ...]] = {}
@@ -96,7 +99,9 @@ def build(matching: Matching, base: Inventory, raw: Inventory, method: str, fixe
         if new:
             plan.rows.append(Row(theirs.view.names, mine.view.names, _how(theirs, mine), method))
     settled = set(plan.arrays) | fixed
-    plan.missing = _first(u for u in matching.raw_only if _matters(u, raw) and not settled.issuperset(u.view.names))
+    plan.missing = _first(
+        u for u in matching.raw_only if _matters(u, raw) and not settled.issuperset(u.view.names)
+    )
     plan.spare = _first(
         u for u in matching.base_only if _matters(u, base) and not used_base.issuperset(u.view.names)
     )
@@ -120,7 +125,7 @@ def _matters(use: Use, inventory: Inventory) -> bool:
 
 
 def _carried(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> bool:
-    """Whether the values go over: parameters and statistics do, constants that the code makes itself don't."""
+    """Whether the values go over: parameters and statistics do, constants the code makes itself don't."""
     if not theirs.buffer and not mine.buffer:
         return True
     if mine.role in STATISTICS or theirs.role in STATISTICS:
@@ -129,7 +134,9 @@ def _carried(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> bool:
     return floating and theirs.name in base.persistent and mine.name in raw.persistent
 
 
-def values(theirs: Use, mine: Use, base: Inventory | _Numbered, raw: Inventory) -> list[tuple[str, np.ndarray, np.ndarray]]:
+def values(
+    theirs: Use, mine: Use, base: Inventory | _Numbered, raw: Inventory
+) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """(raw name, array, elements covered) for each raw parameter of the use; dtype as in the base model."""
     if {theirs.role, mine.role} == {"conv", "matrix"}:
         theirs, mine = _as_matrix(theirs), _as_matrix(mine)
@@ -154,7 +161,7 @@ def _as_matrix(use: Use) -> Use:
     return replace(use, perm=axes, shape=(use.size // use.shape[0], use.shape[0]))
 
 
-def _indices(use: Use, inventory: Inventory) -> tuple[np.ndarray, dict[str, int], int]:
+def _indices(use: Use, inventory: Inventory | _Numbered) -> tuple[np.ndarray, dict[str, int], int]:
     sizes = {n: inventory[n].shape for n in use.view.names}
     starts, total = {}, 0
     for name, shape in sizes.items():
@@ -164,7 +171,7 @@ def _indices(use: Use, inventory: Inventory) -> tuple[np.ndarray, dict[str, int]
     return index.reshape(-1), starts, total
 
 
-def _whole(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> np.ndarray | None:
+def _whole(theirs: Use, mine: Use, base: Inventory | _Numbered, raw: Inventory) -> np.ndarray | None:
     """The base parameter as it is, where both sides use the same part of parameters of one size."""
     if len(theirs.view.names) != 1 or len(mine.view.names) != 1:
         return None
@@ -177,7 +184,9 @@ def _whole(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> np.ndarra
     return base.array(theirs.name).reshape(b)
 
 
-def _scattered(theirs: Use, mine: Use, base: Inventory, raw: Inventory) -> list[tuple[str, np.ndarray, np.ndarray]]:
+def _scattered(
+    theirs: Use, mine: Use, base: Inventory | _Numbered, raw: Inventory
+) -> list[tuple[str, np.ndarray, np.ndarray]]:
     flat = np.concatenate([base.array(n).reshape(-1) for n in theirs.view.names])
     values = flat[_indices(theirs, base)[0]]
     index, starts, total = _indices(mine, raw)

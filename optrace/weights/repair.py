@@ -15,7 +15,7 @@ from optrace.diagnose.run import run_model
 from optrace.errors import ModelError
 from optrace.trace.records import Fingerprint, TensorRef, tensors_in
 from optrace.weights.match import Matching, fits
-from optrace.weights.plan import Plan, build
+from optrace.weights.plan import Plan
 from optrace.weights.uses import Use
 from optrace.weights.verify import Agreement
 
@@ -76,7 +76,11 @@ class _Search:
         value = found[raw.place][0]
         for other in range(at + 1, len(self.pairs)):
             theirs, mine = self.pairs[other]
-            if theirs.call == base.call or theirs.role != base.role or not (fits(theirs, raw) and fits(base, mine)):
+            if (
+                theirs.call == base.call
+                or theirs.role != base.role
+                or not (fits(theirs, raw) and fits(base, mine))
+            ):
                 continue
             if self._same(self.wanted[theirs.place][0], value):
                 return self._exchanged({raw.call: theirs.call, mine.call: base.call})
@@ -139,13 +143,21 @@ class _Search:
             call = trace.calls[use.call]
             source = next((r for r in _refs(call.positional, call.keyword) if r.key == use.source), None)
             result = next(iter(tensors_in(call.outputs)), None)
-            found[use.place] = (trace.stats(source) if source else None, trace.stats(result) if result else None)
+            found[use.place] = (
+                trace.stats(source) if source else None,
+                trace.stats(result) if result else None,
+            )
         return found
 
     def _first_disagreement(self, pairs: Pairs, found: Prints) -> int | None:
         for at, (base, raw) in enumerate(pairs):
             wanted, got = self.wanted[base.place][0], found[raw.place][0]
-            if wanted is not None and got is not None and wanted.count == got.count and not self._same(wanted, got):
+            if (
+                wanted is not None
+                and got is not None
+                and wanted.count == got.count
+                and not self._same(wanted, got)
+            ):
                 return at
         return None
 

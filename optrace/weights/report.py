@@ -50,8 +50,8 @@ class WeightReport:
         for title, names in (("not used by base", self.unused_base), ("not used by raw", self.unused_raw)):
             if names:
                 lines.append(f"{title}, left alone: {', '.join(names)}")
-        for names in self.ambiguous:
-            lines.append(f"may change places without effect on the outputs: {', '.join(names)}")
+        for group in self.ambiguous:
+            lines.append(f"may change places without effect on the outputs: {', '.join(group)}")
         lines += self.notes
         return "\n".join(lines)
 
@@ -100,7 +100,7 @@ def _place(use: Use, inventory: Inventory) -> str:
 
 
 def tree(inventory: Inventory, marked: set[str]) -> list[str]:
-    """The module tree with its own parameters; ``(skip)`` on layers without any, ``<---`` on the marked ones."""
+    """The module tree with its own parameters; ``(skip)`` where there are none, ``<---`` on the marked."""
     own: dict[str, list[str]] = {}
     for owned in inventory:
         own.setdefault(owned.layer, []).append(owned.name)
@@ -123,10 +123,12 @@ def _advice(plan: Plan) -> list[str]:
     if plan.misfits:
         theirs, mine = plan.misfits[0]
         lines.append(
-            f"  - make the sizes equal: {theirs.name} and {mine.name} stand in the same place of both models but differ"
+            f"  - make the sizes equal: {theirs.name} and {mine.name} stand in the same place but differ"
         )
     if plan.spare or plan.missing:
-        lines.append("  - check that both models have the same number of layers and the same options (bias, affine)")
+        lines.append(
+            "  - check that both models have the same number of layers and the same options (bias, affine)"
+        )
     lines += [
         "  - name pairs that can't be found: rules={'raw.parameter': 'base.parameter'} (or a list of rules)",
         "  - pair whole layers: layer_map={'base.layer': 'raw.layer'}",

@@ -71,8 +71,9 @@ _WEIGHTS = ("matrix", "table", "conv", "deconv", "scale", "slope", "bilinear")
 
 MATMUL = frozenset({"matmul", "mm", "bmm", "mv", "dot"})
 BINARY = {
-    "mul": "scale", "multiply": "scale", "add": "shift", "sub": "minus", "subtract": "minus", "div": "divisor",
-    "divide": "divisor", "truediv": "divisor", "true_divide": "divisor", "pow": "exponent", "addcmul": "scale",
+    "mul": "scale", "multiply": "scale", "addcmul": "scale", "add": "shift", "sub": "minus",
+    "subtract": "minus", "div": "divisor", "divide": "divisor", "truediv": "divisor",
+    "true_divide": "divisor", "pow": "exponent",
 }  # fmt: skip
 JOINING = frozenset(
     "cat concat concatenate stack hstack vstack where masked_fill copy setitem set_value scatter lerp".split()
@@ -80,19 +81,22 @@ JOINING = frozenset(
 INDEXING = frozenset(
     "getitem index_select gather gather_nd take_along_axis index take_along_dim take index_sample".split()
 )
-RECURRENT = frozenset("lstm gru rnn rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell simplernn".split())
+RECURRENT = frozenset(
+    "lstm gru rnn rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell simplernn".split()
+)
 # They move, repeat or cast elements and compute nothing.
 MOVES = frozenset(
-    "reshape view transpose permute t T mT H mH flatten unflatten unsqueeze squeeze expand expand_as broadcast_to tile "
-    "repeat split chunk unbind unstack tensor_split getitem select narrow slice strided_slice movedim moveaxis swapaxes "
-    "swapdims contiguous clone detach flip roll cast astype to float half double bfloat16 type type_as cpu cuda data "
-    "view_as reshape_as matrix_transpose assign as_strided share_data split_with_num repeat_interleave flatten_contiguous_range "
+    "reshape view transpose permute t T mT H mH flatten unflatten unsqueeze squeeze expand expand_as "
+    "broadcast_to tile repeat split chunk unbind unstack tensor_split getitem select narrow slice "
+    "strided_slice movedim moveaxis swapaxes swapdims contiguous clone detach flip roll cast astype "
+    "to float half double bfloat16 type type_as cpu cuda data view_as reshape_as matrix_transpose "
+    "assign as_strided share_data split_with_num repeat_interleave flatten_contiguous_range "
     "atleast_1d atleast_2d atleast_3d alias diagonal adjoint crop".split()
 )
 # Moves that keep every element in place.
 CASTS = frozenset(
-    "contiguous clone detach cast astype to float half double bfloat16 type type_as cpu cuda data assign share_data "
-    "alias".split()
+    "contiguous clone detach cast astype to float half double bfloat16 type type_as cpu cuda data "
+    "assign share_data alias".split()
 )
 ORDER = ("table", "matrix", "conv", "deconv", "bilinear", "mean", "variance", "scale", "slope", "shift")
 

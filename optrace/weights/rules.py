@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,11 +66,15 @@ class Rule:
         return [a.shape for a in self.apply([np.broadcast_to(np.zeros((), "int8"), s) for s in shapes])]
 
     def apply(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """The results in the order of ``targets``. Raises ``ConversionError`` where the shapes do not allow it."""
+        """The results in the order of ``targets``. Raises ``ConversionError`` for wrong shapes."""
         if self.drops:
             return []
         try:
-            array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=min(self.axis, arrays[0].ndim - 1))
+            array = (
+                arrays[0]
+                if len(arrays) == 1
+                else np.concatenate(arrays, axis=min(self.axis, arrays[0].ndim - 1))
+            )
             parts = [array] if len(self.targets) == 1 else self._cut(array)
             return [self._shaped(p) for p in parts]
         except ValueError as error:
@@ -107,7 +110,9 @@ class Rule:
         elif isinstance(transpose, tuple):
             axis = transpose.index(axis)
             transpose = tuple(int(a) for a in np.argsort(transpose))
-        return [Rule(self.targets, self.sources, transpose, axis, self.sizes if len(self.sources) > 1 else None)]
+        return [
+            Rule(self.targets, self.sources, transpose, axis, self.sizes if len(self.sources) > 1 else None)
+        ]
 
     def __str__(self) -> str:
         return json.dumps(self.as_table())
@@ -119,7 +124,7 @@ class Rule:
             return {**table, "drop": True}
         table["to"] = self.targets[0] if len(self.targets) == 1 else list(self.targets)
         if self.transpose:
-            table["transpose"] = True if self.transpose is True else list(self.transpose)
+            table["transpose"] = list(self.transpose) if isinstance(self.transpose, tuple) else True
         if self.axis or len(self.sources) > 1 or len(self.targets) > 1:
             table["axis"] = self.axis
         for key in ("sizes", "shape"):
@@ -142,12 +147,20 @@ def parse(rules: Any) -> list[Rule]:
 
 
 def read(path: Path) -> list[Rule]:
-    """Rules from a ``.toml`` file (tables ``[[rule]]``) or a ``.json`` file (a list). Raises ``ConversionError``."""
+    """Rules from a ``.toml`` file (tables ``[[rule]]``) or a ``.json`` list. Raises ``ConversionError``."""
     try:
         text = path.read_text(encoding="utf-8")
-        return parse(tomllib.loads(text) if path.suffix == ".toml" else json.loads(text))
+        return parse(_toml(text) if path.suffix == ".toml" else json.loads(text))
     except (OSError, ValueError) as error:
         raise ConversionError(f"the rules in {path} can't be read: {error}") from error
+
+
+def _toml(text: str) -> Any:
+    try:
+        import tomllib
+    except ImportError as error:  # Python 3.10
+        raise ConversionError("rules in TOML need Python 3.11; write them as JSON") from error
+    return tomllib.loads(text)
 
 
 def write(path: Path, rules: Iterable[Rule], comment: str = "") -> None:
@@ -167,7 +180,9 @@ def _rule(table: Any) -> Rule:
         raise ConversionError(f"a rule is a table with 'from' and 'to', not {table!r}")
     unknown = sorted(set(table) - _KEYS)
     if unknown:
-        raise ConversionError(f"a rule has no {', '.join(unknown)}; it may have {', '.join(sorted(_KEYS))}: {dict(table)}")
+        raise ConversionError(
+            f"a rule has no {', '.join(unknown)}; it may have {', '.join(sorted(_KEYS))}: {dict(table)}"
+        )
     sources = _names(table.get("from"))
     targets = () if table.get("drop") else _names(table.get("to"))
     if not sources or not (targets or table.get("drop")):

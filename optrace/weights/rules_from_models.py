@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 
 def rules_from_models(base_model: Any, raw_model: Any, inputs: Any = None) -> list[Rule]:
-    """Rules for a checkpoint of ``base_model``, found as ``assign_weight`` finds them; both models stay as they are.
+    """Rules for a checkpoint of ``base_model``, found as ``assign_weight`` finds them; no model is changed.
 
     Every name of base's state dict has a rule; what the raw model does not use is dropped by one.
     Raises ``WeightError`` when the models do not correspond, ``ConversionError`` when a parameter's
@@ -60,7 +61,11 @@ def _candidates(row: Row, raw: Inventory) -> list[Rule]:
     for transpose in (False, True):
         for axis in (0, 1):
             plain = Rule(row.base, row.raw, transpose, axis)
-            sizes = tuple(s[axis if len(s) < 2 or not transpose else 1 - axis] if len(s) > axis else s[-1] for s in shapes if s)
+            sizes = tuple(
+                s[axis if len(s) < 2 or not transpose else 1 - axis] if len(s) > axis else s[-1]
+                for s in shapes
+                if s
+            )
             found += [plain, Rule(row.base, row.raw, transpose, axis, sizes)] if len(row.raw) > 1 else [plain]
             if len(row.raw) == 1:
                 found.append(Rule(row.base, row.raw, transpose, axis, None, shapes[0]))
@@ -107,7 +112,5 @@ def _with_slots(rule: Rule) -> Rule:
         left = iter(slots)
         return _NUMBER.sub(lambda _: next(left), name)
 
-    return Rule(
-        tuple(slotted(n) for n in rule.sources), tuple(slotted(n) for n in rule.targets), rule.transpose, rule.axis,
-        rule.sizes, rule.shape, rule.cast,
-    )  # fmt: skip
+    sources, targets = (tuple(slotted(n) for n in names) for names in (rule.sources, rule.targets))
+    return replace(rule, sources=sources, targets=targets)

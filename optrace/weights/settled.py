@@ -107,7 +107,9 @@ class Settler:
         for names, inventory, side in ((sources, self.base, "base"), (targets, self.raw, "raw")):
             for name in names:
                 if inventory.find(name) is None:
-                    raise WeightError(f"rule {rule} needs {name!r}, which the {side} model does not have; nothing was assigned")
+                    raise WeightError(
+                        f"rule {rule} needs {name!r}, which {side} does not have; nothing was assigned"
+                    )
         if rule.drops:
             self.settled.base.update(sources)
             return
@@ -137,7 +139,9 @@ class Settler:
             if base is None or raw is None:  # given the other way round
                 base, raw = _path(self.base, second), _path(self.raw, first)
             if base is None or raw is None:
-                raise WeightError(f"the layer map pairs {first!r} and {second!r}, which are not layers of the two models")
+                raise WeightError(
+                    f"the layer map pairs {first!r} and {second!r}, which are not layers of the two models"
+                )
             found.append((base, raw))
         return found
 
@@ -150,13 +154,21 @@ class Settler:
             if fn is not None:
                 self._convert(fn, base, raw)
         for (base_class, raw_class), fn in special.registered(*names).items():
-            theirs = [n for n, m in self.base.modules if type(m).__name__ == base_class and not self._done(n, self.base)]
-            mine = [n for n, m in self.raw.modules if type(m).__name__ == raw_class and not self._done(n, self.raw)]
+            theirs = [
+                n
+                for n, m in self.base.modules
+                if type(m).__name__ == base_class and not self._done(n, self.base)
+            ]
+            mine = [
+                n
+                for n, m in self.raw.modules
+                if type(m).__name__ == raw_class and not self._done(n, self.raw)
+            ]
             if theirs and mine and len(theirs) != len(mine):
                 raise WeightError(
-                    f"a special init is registered for {base_class} and {raw_class}, but base has {len(theirs)} of them "
-                    f"({', '.join(theirs)}) and raw {len(mine)} ({', '.join(mine)}); pair them with layer_map. "
-                    "Nothing was assigned"
+                    f"a special init is registered for {base_class} and {raw_class}, but base has "
+                    f"{len(theirs)} of them ({', '.join(theirs)}) and raw {len(mine)} ({', '.join(mine)}); "
+                    "pair them with layer_map. Nothing was assigned"
                 )
             for base, raw in zip(theirs, mine):
                 self._convert(fn, base, raw)
@@ -174,8 +186,8 @@ class Settler:
                 fn(base_layer, raw_layer)
         except Exception as error:
             raise WeightError(
-                f"the special init for {base} ({type(base_layer).__name__}) and {raw} ({type(raw_layer).__name__}) "
-                f"raised {type(error).__name__}: {error}; nothing was assigned"
+                f"the special init for {base} ({type(base_layer).__name__}) and {raw} "
+                f"({type(raw_layer).__name__}) raised {type(error).__name__}: {error}; nothing was assigned"
             ) from error
         arrays = {name: self.raw.array(name) for name in _below(self.raw, raw)}
         self.settled.add(tuple(_below(self.base, base)), arrays, "converted", "special init")
@@ -184,11 +196,15 @@ class Settler:
         """Match the uses inside two mapped layers."""
         if self._done(raw, self.raw):
             return
-        theirs = [u for u in self._uses[0] if set(u.view.names) <= set(_below(self.base, base)) - self.settled.base]
-        mine = [u for u in self._uses[1] if set(u.view.names) <= set(_below(self.raw, raw)) - self.settled.raw]
+        theirs = [
+            u for u in self._uses[0] if set(u.view.names) <= set(_below(self.base, base)) - self.settled.base
+        ]
+        mine = [
+            u for u in self._uses[1] if set(u.view.names) <= set(_below(self.raw, raw)) - self.settled.raw
+        ]
         plan: Plan = build(match(theirs, mine), self.base, self.raw, "layer map")
         if not plan.complete:
-            why = f"The layers {base!r} and {raw!r}, paired by the layer map, do not correspond; nothing was assigned."
+            why = f"The layers {base!r} and {raw!r}, paired by the layer map, do not fit; nothing assigned."
             raise WeightError(failure(plan, self.base, self.raw, why))
         for row in plan.rows:
             self.settled.add(row.base, {n: plan.arrays[n] for n in row.raw}, row.how, "layer map")

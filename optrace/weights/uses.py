@@ -16,7 +16,8 @@ class Use:
     ``perm`` turns the view into its role's own order of axes (a ``matrix`` is [in, out]), ``shape``
     is the shape then. ``source`` and ``result`` name the data tensors that go in and come out;
     ``place`` is the position in the order of use. ``part`` numbers the parameters of a computed view,
-    ``signature`` names the next computations that consume the result, ``widths`` are the numbers of columns that joined parts brought along.
+    ``signature`` names the next computations that consume the result, ``widths`` are the numbers of
+    columns that joined parts brought along.
     """
 
     name: str
@@ -51,7 +52,9 @@ class Use:
         return tuple(d for d in self.shape if d != 1)
 
 
-def canonical(view: View, role: str, perm: tuple[int, ...] | None = None, shape: tuple[int, ...] | None = None) -> Use:
+def canonical(
+    view: View, role: str, perm: tuple[int, ...] | None = None, shape: tuple[int, ...] | None = None
+) -> Use:
     """A use of a view with one parameter; ``perm`` and ``shape`` default to the view's own."""
     perm = tuple(range(len(view.shape))) if perm is None else perm
     shape = tuple(view.shape[a] for a in perm) if shape is None else shape

@@ -36,7 +36,9 @@ def forward(model: Any, inputs: Any) -> list[np.ndarray]:
     """
     framework = frameworks.of_module(model)
     fed = to_framework(framework, inputs)
-    args, kwargs = ((), fed) if isinstance(fed, dict) else (fed if isinstance(fed, (tuple, list)) else (fed,), {})
+    args, kwargs = (
+        ((), fed) if isinstance(fed, dict) else (fed if isinstance(fed, (tuple, list)) else (fed,), {})
+    )
     state = framework.rng_state()
     try:
         with framework.no_grad(), mode(framework, model, False), framework.unfused():
@@ -68,7 +70,9 @@ def compare(base: list[np.ndarray], raw: list[np.ndarray], coarsest: float = 0.0
     for a, b in zip(base, raw):
         if a.shape != b.shape:
             if a.size != b.size:
-                return Agreement(False, float("inf"), compared, f"an output is {list(a.shape)} and {list(b.shape)}")
+                return Agreement(
+                    False, float("inf"), compared, f"an output is {list(a.shape)} and {list(b.shape)}"
+                )
             b = b.reshape(a.shape)
         if not a.size:
             continue

@@ -54,7 +54,9 @@ class View:
         return np.asarray(self.replay(inner))
 
 
-def moved(call: Call, sources: list[View], keys: list[tuple[int, int]], output: int | None, shape: Any) -> View:
+def moved(
+    call: Call, sources: list[View], keys: list[tuple[int, int]], output: int | None, shape: Any
+) -> View:
     """The view that a recorded move of ``sources`` gives as its ``output``-th result."""
     names = tuple(dict.fromkeys(n for s in sources for n in s.names))
     chain = tuple(dict.fromkeys(c for s in sources for c in s.chain))
@@ -85,7 +87,9 @@ def repeat(call: Call, arrays: dict[tuple[int, int], np.ndarray]) -> Any:
         return item
 
     with framework.no_grad():
-        result = function(*(live(a) for a in call.positional), **{k: live(v) for k, v in call.keyword.items()})
+        result = function(
+            *(live(a) for a in call.positional), **{k: live(v) for k, v in call.keyword.items()}
+        )
     if isinstance(result, (list, tuple)):
         return [framework.to_numpy(r) for r in result]
     return framework.to_numpy(result)

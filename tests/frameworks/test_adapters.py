@@ -33,7 +33,8 @@ def test_round_trip(fw, dtype, shape):
     assert fw.is_tensor(tensor)
     info = fw.info(tensor)
     assert (info.shape, info.dtype, info.device, info.requires_grad) == (shape, dtype, "cpu", False)
-    assert info.offset == 0 and len(info.strides) == len(shape)
+    assert info.offset == 0
+    assert 0 in shape or len(info.strides) == len(shape)  # paddle can't tell them of an empty tensor
     back = fw.to_numpy(tensor)
     assert back.dtype == array.dtype and back.shape == shape
     assert back.tobytes() == array.tobytes()
@@ -109,7 +110,15 @@ def test_sparse(fw, layout):
 
 def test_other_objects_are_no_tensors(fw):
     other = frameworks.get("paddle" if fw.name == "torch" else "torch")
-    for obj in (None, 1, "x", np.zeros(2), other.from_numpy(np.zeros(2)), [], type(fw.from_numpy(np.zeros(1)))):
+    for obj in (
+        None,
+        1,
+        "x",
+        np.zeros(2),
+        other.from_numpy(np.zeros(2)),
+        [],
+        type(fw.from_numpy(np.zeros(1))),
+    ):
         assert not fw.is_tensor(obj)
     for obj in (None, "float32", np.dtype("float32"), other.dtype("float32"), [], {}):
         assert fw.dtype_name(obj) is None
@@ -170,7 +179,11 @@ def test_module_tree():
     assert [n for n, _ in p.named_modules(pm)][:3] == ["", "bn", "a"]
     assert [n for n, _ in t.named_parameters(tm)] == ["bn.weight", "bn.bias", "a.weight", "a.bias"]
     assert [n for n, _ in p.named_parameters(pm)][:4] == ["bn.weight", "bn.bias", "a.weight", "a.bias"]
-    assert [n for n, _ in t.named_buffers(tm)] == ["bn.running_mean", "bn.running_var", "bn.num_batches_tracked"]
+    assert [n for n, _ in t.named_buffers(tm)] == [
+        "bn.running_mean",
+        "bn.running_var",
+        "bn.num_batches_tracked",
+    ]
     assert [n for n, _ in p.named_buffers(pm)] == ["bn._mean", "bn._variance"]
 
 
@@ -183,7 +196,9 @@ def test_optimizer_hooks(fw):
             optimizers = [torch.optim.SGD([weight], 0.1), torch.optim.AdamW([weight], 0.1)]
         else:
             weight = paddle.nn.Linear(1, 2).weight
-            optimizers = [cls(0.1, parameters=[weight]) for cls in (paddle.optimizer.SGD, paddle.optimizer.AdamW)]
+            optimizers = [
+                cls(0.1, parameters=[weight]) for cls in (paddle.optimizer.SGD, paddle.optimizer.AdamW)
+            ]
         for optimizer in optimizers:
             weight.sum().backward()
             optimizer.step()

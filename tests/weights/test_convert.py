@@ -40,7 +40,11 @@ def tensors():
 
 
 def as_numpy(t):
-    return t.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16) if t.dtype == torch.bfloat16 else t.numpy()
+    return (
+        t.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        if t.dtype == torch.bfloat16
+        else t.numpy()
+    )
 
 
 def save(path, state):
@@ -87,15 +91,27 @@ def test_formats(tmp_path, source, to):
 def test_paddle_model_takes_the_file(tmp_path):
     t, p = torch.nn.Linear(3, 2), paddle.nn.Linear(3, 2)
     torch.save(t.state_dict(), tmp_path / "t.bin")
-    convert_checkpoint(tmp_path / "t.bin", tmp_path / "p.pdparams", rules=[{"from": "{n}", "to": "{n}", "transpose": True}])
+    convert_checkpoint(
+        tmp_path / "t.bin", tmp_path / "p.pdparams", rules=[{"from": "{n}", "to": "{n}", "transpose": True}]
+    )
     p.set_state_dict(paddle.load(str(tmp_path / "p.pdparams")))
     x = np.ones((2, 3), "float32")
     assert np.allclose(p(paddle.to_tensor(x)).numpy(), t(torch.tensor(x)).detach().numpy(), atol=1e-6)
 
 
 RULES = [
-    {"from": "h.{i}.qkv.{w}", "to": ["l.{i}.q.{w}", "l.{i}.k.{w}", "l.{i}.v.{w}"], "axis": 0, "transpose": True},
-    {"from": ["h.{i}.gate.weight", "h.{i}.up.weight"], "to": "l.{i}.both.weight", "axis": 0, "transpose": True},
+    {
+        "from": "h.{i}.qkv.{w}",
+        "to": ["l.{i}.q.{w}", "l.{i}.k.{w}", "l.{i}.v.{w}"],
+        "axis": 0,
+        "transpose": True,
+    },
+    {
+        "from": ["h.{i}.gate.weight", "h.{i}.up.weight"],
+        "to": "l.{i}.both.weight",
+        "axis": 0,
+        "transpose": True,
+    },
     {"from": "e.weight", "to": "table.weight"},
     {"from": "junk.{any*}", "drop": True},
     {"from": "head", "to": "head", "cast": "float16"},
@@ -147,7 +163,9 @@ def test_rules_in_a_file(tmp_path):
 
 def test_dry_run_writes_nothing(tmp_path):
     torch.save(layered(), tmp_path / "s.pt")
-    report = convert_checkpoint(tmp_path / "s.pt", tmp_path / "d.pdparams", rules=str(_write(tmp_path)), dry_run=True)
+    report = convert_checkpoint(
+        tmp_path / "s.pt", tmp_path / "d.pdparams", rules=str(_write(tmp_path)), dry_run=True
+    )
     assert "would become" in str(report) and "l.0.q.weight [4, 2]" in str(report)
     assert not (tmp_path / "d.pdparams").exists()
 
@@ -162,8 +180,11 @@ def _write(folder):
     [
         (RULES[:-1], "no rule says what becomes of 1 of .*head"),
         ([{"from": "{a*}", "to": "x"}], "more than one tensor would become x"),
-        (RULES[:1] + [{"from": ["head", "tail"], "to": "x"}, {"from": "{a*}", "to": "{a*}"}], "tail"),
-        ([{"from": "h.{i}.qkv.weight", "to": ["a", "b", "c", "d"]}, {"from": "{a*}", "drop": True}], "can't be applied"),
+        ([*RULES[:1], {"from": ["head", "tail"], "to": "x"}, {"from": "{a*}", "to": "{a*}"}], "tail"),
+        (
+            [{"from": "h.{i}.qkv.weight", "to": ["a", "b", "c", "d"]}, {"from": "{a*}", "drop": True}],
+            "can't be applied",
+        ),
         ([{"from": "a", "to": "{b}"}], "does not appear in 'from'"),
         ([{"from": ["a", "b"], "to": ["c", "d"]}], "joins or cuts"),
         ([{"from": "a"}], "'to' or 'drop'"),
@@ -213,7 +234,9 @@ class Evil:
 def test_pickles_of_strangers_run_nothing(tmp_path):
     mark = tmp_path / "ran"
     torch.save({"w": torch.zeros(1), "x": Evil(mark)}, tmp_path / "a.bin")
-    torch.save({"w": torch.zeros(1), "x": Evil(mark)}, tmp_path / "b.pth", _use_new_zipfile_serialization=False)
+    torch.save(
+        {"w": torch.zeros(1), "x": Evil(mark)}, tmp_path / "b.pth", _use_new_zipfile_serialization=False
+    )
     (tmp_path / "c.pdparams").write_bytes(pickle.dumps({"w": np.zeros(1), "x": Evil(mark)}))
     (tmp_path / "d.pdparams").write_bytes(pickle.dumps({"w": np.array([Evil(mark)], dtype=object)}))
     for file in ("a.bin", "b.pth", "c.pdparams", "d.pdparams"):
@@ -259,7 +282,9 @@ class TorchNet(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.emb = torch.nn.Embedding(9, 8)
-        self.layers = torch.nn.ModuleList(torch.nn.TransformerEncoderLayer(8, 2, 12, 0.0, batch_first=True) for _ in range(2))
+        self.layers = torch.nn.ModuleList(
+            torch.nn.TransformerEncoderLayer(8, 2, 12, 0.0, batch_first=True) for _ in range(2)
+        )
         self.norm = torch.nn.BatchNorm1d(5)
         self.unused = torch.nn.Linear(2, 2)
         self.head = torch.nn.Linear(8, 9, bias=False)
@@ -277,7 +302,9 @@ class PaddleNet(paddle.nn.Layer):
         super().__init__()
         self.bn = paddle.nn.BatchNorm1D(5, data_format="NCL")
         self.table = paddle.nn.Embedding(9, 8)
-        self.blocks = paddle.nn.LayerList([paddle.nn.TransformerEncoderLayer(8, 2, 12, 0.0) for _ in range(2)])
+        self.blocks = paddle.nn.LayerList(
+            [paddle.nn.TransformerEncoderLayer(8, 2, 12, 0.0) for _ in range(2)]
+        )
 
     def forward(self, ids):
         x = self.table(ids)
@@ -297,7 +324,10 @@ def test_rules_found_from_models(tmp_path):
     found = rules_from_models(t, p, IDS)
     assert all(np.array_equal(before[k], v.numpy()) for k, v in p.state_dict().items())
     texts = [str(r) for r in found]
-    assert any("layers.{i}.self_attn.in_proj_weight" in x and "blocks.{i}.self_attn.v_proj.weight" in x for x in texts)
+    assert any(
+        "layers.{i}.self_attn.in_proj_weight" in x and "blocks.{i}.self_attn.v_proj.weight" in x
+        for x in texts
+    )
     assert len([x for x in texts if "linear1" in x]) == 2  # one for each parameter, not for each layer
     torch.save(t.state_dict(), tmp_path / "t.bin")
     convert_checkpoint(tmp_path / "t.bin", tmp_path / "p.pdparams", model=(t, p, IDS))
@@ -312,7 +342,9 @@ def test_result_must_fit_the_model(tmp_path):
     t = torch.nn.Sequential(torch.nn.Linear(3, 2))
     torch.save(t.state_dict(), tmp_path / "t.bin")
     p = paddle.nn.Sequential(paddle.nn.Linear(3, 2), paddle.nn.Linear(2, 2))
-    with pytest.raises(ConversionError, match=r"nothing becomes 1\.weight.*; 0\.weight becomes \[2, 3\]|0\.weight becomes"):
+    with pytest.raises(
+        ConversionError, match=r"nothing becomes 1\.weight.*; 0\.weight becomes \[2, 3\]|0\.weight becomes"
+    ):
         convert_checkpoint(tmp_path / "t.bin", tmp_path / "p.pdparams", rules=SAME, model=p)
 
 
@@ -320,7 +352,10 @@ def test_result_must_fit_the_model(tmp_path):
 def test_one_tensor_at_a_time(tmp_path, source):
     """A checkpoint several times as large as the memory that converting it may take."""
     size = 8 << 20  # 32 MiB a tensor
-    save(tmp_path / f"big{source}", {f"l.{i}.weight": torch.full((size >> 10, 1 << 10), float(i)) for i in range(12)})
+    save(
+        tmp_path / f"big{source}",
+        {f"l.{i}.weight": torch.full((size >> 10, 1 << 10), float(i)) for i in range(12)},
+    )
     program = (
         "import resource, sys\n"
         "from optrace.weights.convert import convert_checkpoint\n"

@@ -105,7 +105,11 @@ def test_bad_rules_leave_everything(two):
 
 def test_layer_map_by_object_or_name_in_either_direction(two):
     base, raw = two
-    for layer_map in ({base.a: raw.q, base.b: raw.p}, [("a", "q"), ("b", "p")], {raw.q: base.a, raw.p: base.b}):
+    for layer_map in (
+        {base.a: raw.q, base.b: raw.p},
+        [("a", "q"), ("b", "p")],
+        {raw.q: base.a, raw.p: base.b},
+    ):
         assert assign_weight(base, raw, X, layer_map=layer_map).verified
         assert np.array_equal(raw.q.weight.numpy(), base.a.weight.detach().numpy().T)
 
@@ -154,8 +158,11 @@ def test_error_names_both_and_draws_both_trees(inputs):
     with pytest.raises(WeightError) as caught:
         assign_weight(base, raw, inputs)
     text = str(caught.value)
-    for words in ("a.weight [6, 6] float32", "body.1.p.weight [6, 5] float32", "in a: Linear", "in body.1.p: Linear",
-                  "body: Sequential  (skip)", "0: ReLU  (skip)", "<--- here", "rules=", "layer_map=", "add_special_init"):  # fmt: skip
+    for words in (
+        "a.weight [6, 6] float32", "body.1.p.weight [6, 5] float32", "in a: Linear", "in body.1.p: Linear",
+        "body: Sequential  (skip)", "0: ReLU  (skip)", "<--- here", "rules=", "layer_map=",
+        "add_special_init",
+    ):  # fmt: skip
         assert words in text, words
     assert same(before, state(raw))
 

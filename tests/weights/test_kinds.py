@@ -56,8 +56,14 @@ def floats(*shape, seed=0):
 
 @case
 def square_linears():
-    t = net("torch", lambda s: {"a": tn.Linear(6, 6), "b": tn.Linear(6, 6)}, lambda s, x: s.b(torch.tanh(s.a(x))))
-    p = net("paddle", lambda s: {"b": pn.Linear(6, 6), "a": pn.Linear(6, 6)}, lambda s, x: s.a(paddle.tanh(s.b(x))))
+    t = net(
+        "torch", lambda s: {"a": tn.Linear(6, 6), "b": tn.Linear(6, 6)}, lambda s, x: s.b(torch.tanh(s.a(x)))
+    )
+    p = net(
+        "paddle",
+        lambda s: {"b": pn.Linear(6, 6), "a": pn.Linear(6, 6)},
+        lambda s, x: s.a(paddle.tanh(s.b(x))),
+    )
     return t, p, floats(3, 6)
 
 
@@ -79,12 +85,18 @@ def attention(q, k, v, fw):
 
 def heads(x, fw):
     b, n, _ = x.shape
-    return x.reshape(b, n, 2, 4).transpose(1, 2) if fw == "torch" else x.reshape([b, n, 2, 4]).transpose([0, 2, 1, 3])
+    return (
+        x.reshape(b, n, 2, 4).transpose(1, 2)
+        if fw == "torch"
+        else x.reshape([b, n, 2, 4]).transpose([0, 2, 1, 3])
+    )
 
 
 def joined(x, fw):
     b, _, n, _ = x.shape
-    return x.transpose(1, 2).reshape(b, n, 8) if fw == "torch" else x.transpose([0, 2, 1, 3]).reshape([b, n, 8])
+    return (
+        x.transpose(1, 2).reshape(b, n, 8) if fw == "torch" else x.transpose([0, 2, 1, 3]).reshape([b, n, 8])
+    )
 
 
 def split_attention(fw, order="qkv"):
@@ -102,7 +114,9 @@ def fused_attention(fw, interleaved=False):
 
     def run(s, x):
         b, n, _ = x.shape
-        shape, axes = ((b, n, 2, 3, 4), (3, 0, 2, 1, 4)) if interleaved else ((b, n, 3, 2, 4), (2, 0, 3, 1, 4))
+        shape, axes = (
+            ((b, n, 2, 3, 4), (3, 0, 2, 1, 4)) if interleaved else ((b, n, 3, 2, 4), (2, 0, 3, 1, 4))
+        )
         y = s.w(x).reshape(shape)
         y = y.permute(*axes) if fw == "torch" else y.transpose(list(axes))
         return s.o(joined(attention(y[0], y[1], y[2], fw), fw))
@@ -144,7 +158,9 @@ def other_order_of_calls():
 def key_value_fused_only():
     def run(s, x):
         k, v = s.kv(x).chunk(2, -1)
-        return s.o(joined(attention(heads(s.q(x), "torch"), heads(k, "torch"), heads(v, "torch"), "torch"), "torch"))
+        return s.o(
+            joined(attention(heads(s.q(x), "torch"), heads(k, "torch"), heads(v, "torch"), "torch"), "torch")
+        )
 
     t = net("torch", lambda s: {"q": tn.Linear(8, 8), "kv": tn.Linear(8, 16), "o": tn.Linear(8, 8)}, run)
     return t, split_attention("paddle"), floats(2, 5, 8)
@@ -159,7 +175,11 @@ def gated_mlp_fused():
         a, b = s.both(x).chunk(2, -1)
         return s.down(pf.silu(a) * b)
 
-    return t, net("paddle", lambda s: {"both": pn.Linear(6, 20), "down": pn.Linear(20 // 2, 6)}, run), floats(3, 6)
+    return (
+        t,
+        net("paddle", lambda s: {"both": pn.Linear(6, 20), "down": pn.Linear(20 // 2, 6)}, run),
+        floats(3, 6),
+    )
 
 
 def mha(t_kw=None, p_kw=None, run_t=None, run_p=None):
@@ -167,7 +187,11 @@ def mha(t_kw=None, p_kw=None, run_t=None, run_p=None):
             run_t or (lambda s, x: s.m(x, x, x, need_weights=False)[0]))  # fmt: skip
     for p in t.parameters():
         tn.init.normal_(p, 0.1, 0.4)
-    p = net("paddle", lambda s: {"m": pn.MultiHeadAttention(8, 2, **(p_kw or {}))}, run_p or (lambda s, x: s.m(x, x, x)))
+    p = net(
+        "paddle",
+        lambda s: {"m": pn.MultiHeadAttention(8, 2, **(p_kw or {}))},
+        run_p or (lambda s, x: s.m(x, x, x)),
+    )
     return t, p
 
 
@@ -179,7 +203,9 @@ def multihead_attention():
 @case
 def multihead_attention_cross():
     inputs = {**floats(2, 5, 8), "y": floats(2, 3, 8, seed=1)["x"]}
-    return *mha(None, None, lambda s, x, y: s.m(x, y, y, need_weights=False)[0], lambda s, x, y: s.m(x, y, y)), inputs
+    return *mha(
+        None, None, lambda s, x, y: s.m(x, y, y, need_weights=False)[0], lambda s, x, y: s.m(x, y, y)
+    ), inputs
 
 
 @case
@@ -228,7 +254,9 @@ def lstm_against_cells():
 
 @case
 def gru_against_cells():
-    t = net("torch", lambda s: {"r": tn.GRU(5, 4, batch_first=True, bidirectional=True)}, lambda s, x: s.r(x)[0])
+    t = net(
+        "torch", lambda s: {"r": tn.GRU(5, 4, batch_first=True, bidirectional=True)}, lambda s, x: s.r(x)[0]
+    )
     p = net("paddle", lambda s: {"r": pn.BiRNN(pn.GRUCell(5, 4), pn.GRUCell(5, 4))}, lambda s, x: s.r(x)[0])
     return t, p, floats(2, 6, 5)
 
@@ -244,10 +272,11 @@ def shaken(model):
 
 @case
 def batch_norm_statistics():
-    t = net("torch", lambda s: {"c": tn.Conv2d(3, 4, 3), "n": tn.BatchNorm2d(4), "m": tn.BatchNorm2d(4, affine=False)},
+    plain_t, plain_p = tn.BatchNorm2d(4, affine=False), pn.BatchNorm2D(4, weight_attr=False, bias_attr=False)
+    t = net("torch", lambda s: {"c": tn.Conv2d(3, 4, 3), "n": tn.BatchNorm2d(4), "m": plain_t},
             lambda s, x: s.m(s.n(s.c(x))))  # fmt: skip
-    p = net("paddle", lambda s: {"n2": pn.BatchNorm2D(4, weight_attr=False, bias_attr=False), "n1": pn.BatchNorm2D(4),
-                                 "conv": pn.Conv2D(3, 4, 3)}, lambda s, x: s.n2(s.n1(s.conv(x))))  # fmt: skip
+    p = net("paddle", lambda s: {"n2": plain_p, "n1": pn.BatchNorm2D(4), "conv": pn.Conv2D(3, 4, 3)},
+            lambda s, x: s.n2(s.n1(s.conv(x))))  # fmt: skip
     return shaken(t), p, floats(2, 3, 6, 6)
 
 
@@ -255,7 +284,9 @@ def batch_norm_statistics():
 def instance_norm():
     t = net("torch", lambda s: {"n": tn.InstanceNorm2d(3, affine=True), "c": tn.Conv2d(3, 3, 1)},
             lambda s, x: s.c(s.n(x)))  # fmt: skip
-    p = net("paddle", lambda s: {"n": pn.InstanceNorm2D(3), "c": pn.Conv2D(3, 3, 1)}, lambda s, x: s.c(s.n(x)))
+    p = net(
+        "paddle", lambda s: {"n": pn.InstanceNorm2D(3), "c": pn.Conv2D(3, 3, 1)}, lambda s, x: s.c(s.n(x))
+    )
     return shaken(t), p, floats(2, 3, 6, 6)
 
 
@@ -329,9 +360,13 @@ def wrappers():
         def forward(self, x):
             return self.inner(x)
 
-    t = net("torch", lambda s: {"a": Wrap(Wrap(tn.Linear(6, 6))), "b": tn.Sequential(tn.Tanh(), tn.Linear(6, 6))},
+    t = net("torch", lambda s: {"a": Wrap(Wrap(tn.Linear(6, 6))), "b": tn.Sequential(tn.Tanh(), tn.Linear(6, 6))},  # noqa: E501
             lambda s, x: s.b(s.a(x)))  # fmt: skip
-    p = net("paddle", lambda s: {"b": pn.Linear(6, 6), "a": pn.Linear(6, 6)}, lambda s, x: s.a(paddle.tanh(s.b(x))))
+    p = net(
+        "paddle",
+        lambda s: {"b": pn.Linear(6, 6), "a": pn.Linear(6, 6)},
+        lambda s, x: s.a(paddle.tanh(s.b(x))),
+    )
     return t, p, floats(3, 6)
 
 
@@ -340,7 +375,7 @@ def class_token_and_positions():
     t = net("torch", lambda s: {"pos": tp(1, 6, 4), "cls": tp(1, 1, 4), "l": tn.Linear(4, 4)},
             lambda s, x: s.l(torch.cat([s.cls.expand(x.shape[0], -1, -1), x], 1) + s.pos))  # fmt: skip
     p = net("paddle", lambda s: {"token": pp(s, 1, 1, 4), "table": pp(s, 1, 6, 4), "l": pn.Linear(4, 4)},
-            lambda s, x: s.l(paddle.concat([s.token.expand([x.shape[0], 1, 4]), x], 1) + s.table))  # fmt: skip
+            lambda s, x: s.l(paddle.concat([s.token.expand([len(x), 1, 4]), x], 1) + s.table))  # fmt: skip
     return t, p, floats(2, 5, 4)
 
 
@@ -355,7 +390,11 @@ def bfloat16():
 
 @case
 def half_to_float():
-    t = net("torch", lambda s: {"a": tn.Linear(6, 6), "b": tn.Linear(6, 6)}, lambda s, x: s.b(s.a(x.half())).float())
+    t = net(
+        "torch",
+        lambda s: {"a": tn.Linear(6, 6), "b": tn.Linear(6, 6)},
+        lambda s, x: s.b(s.a(x.half())).float(),
+    )
     p = net("paddle", lambda s: {"a": pn.Linear(6, 6), "b": pn.Linear(6, 6)}, lambda s, x: s.b(s.a(x)))
     return t.half(), p, floats(3, 6)
 
@@ -395,7 +434,9 @@ def vectors_used_alike():
 
 @case
 def patches_by_convolution_and_by_linear():
-    t = net("torch", lambda s: {"c": tn.Conv2d(3, 8, 4, stride=4)}, lambda s, x: s.c(x).flatten(2).transpose(1, 2))
+    t = net(
+        "torch", lambda s: {"c": tn.Conv2d(3, 8, 4, stride=4)}, lambda s, x: s.c(x).flatten(2).transpose(1, 2)
+    )
 
     def run(s, x):
         b = x.shape[0]
@@ -408,13 +449,15 @@ def patches_by_convolution_and_by_linear():
 @case
 def heads_by_einsum():
     t = net("torch", lambda s: {"l": tn.Linear(8, 8), "o": tn.Linear(8, 8)},
-            lambda s, x: s.o(torch.tanh(heads(s.l(x), "torch").transpose(1, 2).reshape(2, 5, 8))))  # fmt: skip
+            lambda s, x: s.o(torch.tanh(s.l(x))))  # fmt: skip
 
     def run(s, x):
         h = paddle.tanh(paddle.einsum("bnd,dhk->bnhk", x, s.w) + s.b)
         return paddle.einsum("bnhk,hkd->bnd", h, s.v) + s.c
 
-    p = net("paddle", lambda s: {"w": pp(s, 8, 2, 4), "b": pp(s, 2, 4), "v": pp(s, 2, 4, 8), "c": pp(s, 8)}, run)
+    p = net(
+        "paddle", lambda s: {"w": pp(s, 8, 2, 4), "b": pp(s, 2, 4), "v": pp(s, 2, 4, 8), "c": pp(s, 8)}, run
+    )
     return t, p, floats(2, 5, 8)
 
 

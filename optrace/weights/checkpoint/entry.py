@@ -36,6 +36,11 @@ def numpy_dtype(name: str) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
+def raw_bytes(array: np.ndarray) -> memoryview:
+    """The values' bytes in C order, without a copy where the array is in that order."""
+    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
 def dtype_name(dtype: np.dtype) -> str:
     """The shared name of a numpy dtype."""
     return dtype.name

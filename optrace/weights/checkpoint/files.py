@@ -22,13 +22,20 @@ _WRITERS: dict[str, Callable[[Path, Iterable[Entry], Any], None]] = {
     ".pdparams": paddle_file.write,
     **dict.fromkeys((".bin", ".pt", ".pth", ".ckpt"), torch_file.write),
 }
-FORMATS = {"safetensors": ".safetensors", "pdparams": ".pdparams", "paddle": ".pdparams", "torch": ".bin", "bin": ".bin",
-           "pt": ".pt", "pth": ".pth"}  # fmt: skip
+FORMATS = {
+    "safetensors": ".safetensors",
+    "pdparams": ".pdparams",
+    "paddle": ".pdparams",
+    "torch": ".bin",
+    "bin": ".bin",
+    "pt": ".pt",
+    "pth": ".pth",
+}
 _INDEX = ".index.json"
 
 
 def read(path: Path) -> Contents:
-    """All tensors of a checkpoint. Raises ``ConversionError`` when it can't be read or a name appears twice."""
+    """All tensors of a checkpoint. Raises ``ConversionError`` if it can't be read or has a name twice."""
     if not path.exists():
         raise ConversionError(f"there is no checkpoint at {path}")
     files = _shards(path)
@@ -73,8 +80,12 @@ def target(path: Path, to: str | None) -> Path:
     suffix = FORMATS[to] if to is not None else path.suffix
     if suffix not in _WRITERS:
         raise ConversionError(f"{path}: can't tell the format; end the name in {', '.join(_WRITERS)}")
-    return path if path.suffix in _WRITERS and to is None else path.with_suffix(suffix) if path.suffix in _WRITERS else (
-        path.with_name(path.name + suffix)
+    return (
+        path
+        if path.suffix in _WRITERS and to is None
+        else path.with_suffix(suffix)
+        if path.suffix in _WRITERS
+        else (path.with_name(path.name + suffix))
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from optrace.errors import ConversionError
 from optrace.weights.checkpoint import pickles
-from optrace.weights.checkpoint.entry import Contents, Entry, dtype_name
+from optrace.weights.checkpoint.entry import Contents, Entry, dtype_name, raw_bytes
 
 # Bookkeeping of paddle's own, rebuilt when it loads the file.
 _BOOKKEEPING = frozenset({"StructuredToParameterName@@", "UnpackBigParamInfor@@"})
@@ -37,7 +38,7 @@ def read(path: Path) -> Contents:
             continue
         if array.dtype == np.uint16:  # numpy has no bf16; paddle has no uint16
             array = array.view(ml_dtypes.bfloat16)
-        entries.append(Entry(str(name), array.shape, dtype_name(array.dtype), lambda array=array: array))
+        entries.append(Entry(str(name), array.shape, dtype_name(array.dtype), partial(np.asarray, array)))
     return Contents(tuple(entries), tuple(others))
 
 
@@ -53,7 +54,7 @@ def _join_parts(state: dict[Any, Any]) -> None:
 
 
 def write(path: Path, tensors: Iterable[Entry], progress: Any = None) -> None:
-    """Write a file that ``paddle.load`` reads, one tensor at a time. Raises ``ConversionError`` for other dtypes."""
+    """Write a file that ``paddle.load`` reads, one tensor at a time. Raises ``ConversionError`` for fp8."""
     with path.open("wb") as file:
         file.write(pickles.START + pickles.EMPTY_DICT)
         for entry in tensors:
@@ -61,10 +62,12 @@ def write(path: Path, tensors: Iterable[Entry], progress: Any = None) -> None:
             if entry.dtype == "bfloat16":
                 array = array.view(np.uint16)
             elif array.dtype.kind not in "biufc":
-                raise ConversionError(f".pdparams has no dtype {entry.dtype} ({entry.name}); add a rule with 'cast'")
+                raise ConversionError(
+                    f".pdparams has no dtype {entry.dtype} ({entry.name}); add a rule with 'cast'"
+                )
             before, after = pickles.array_head(entry.shape, array.dtype, array.nbytes)
             file.write(pickles.text(entry.name) + before)
-            file.write(memoryview(array.reshape(-1).view(np.uint8)))
+            file.write(raw_bytes(array))
             file.write(after + pickles.SET_ITEM)
             if progress is not None:
                 progress(entry)

@@ -35,9 +35,9 @@ class Unpickler(pickle.Unpickler):
         found = self._allowed.get((module, name))
         if found is None:
             raise ConversionError(
-                f"{self._where} wants to use {module}.{name}, which weights have no need of; it was not read, because "
-                "a pickle that calls functions can do anything. If you trust the file, save its state dict again with "
-                "safetensors"
+                f"{self._where} wants to use {module}.{name}, which weights have no need of; it was not "
+                "read, because a pickle that calls functions can do anything. If you trust it, save its "
+                "state dict again with safetensors"
             )
         return found
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from optrace.errors import ConversionError
-from optrace.weights.checkpoint.entry import Contents, Entry, numpy_dtype
+from optrace.weights.checkpoint.entry import Contents, Entry, numpy_dtype, raw_bytes
 
 _MOST_HEADER = 100_000_000
 _NAMES = {
@@ -43,10 +43,14 @@ def read(path: Path) -> Contents:
             dtype, shape = _NAMES[about["dtype"]], tuple(int(d) for d in about["shape"])
             begin, end = about["data_offsets"]
         except (KeyError, TypeError, ValueError) as error:
-            raise ConversionError(f"{path}: the header's entry for {name!r} is malformed ({error!r})") from error
+            raise ConversionError(
+                f"{path}: the header's entry for {name!r} is malformed ({error!r})"
+            ) from error
         needed = int(np.prod(shape, dtype=np.int64)) * numpy_dtype(dtype).itemsize
         if not 0 <= begin <= end <= size - start or end - begin != needed:
-            raise ConversionError(f"{path}: the bytes of {name!r} lie outside the file or do not fit its shape")
+            raise ConversionError(
+                f"{path}: the bytes of {name!r} lie outside the file or do not fit its shape"
+            )
         entries.append(Entry(name, shape, dtype, functools.partial(_load, path, start + begin, dtype, shape)))
     return Contents(tuple(entries))
 
@@ -66,15 +70,21 @@ def write(path: Path, tensors: Iterable[Entry], progress: Any = None) -> None:
     offset = 0
     for entry in tensors:
         if entry.dtype not in _CODES:
-            raise ConversionError(f"safetensors has no dtype {entry.dtype} ({entry.name}); add a rule with 'cast'")
+            raise ConversionError(
+                f"safetensors has no dtype {entry.dtype} ({entry.name}); add a rule with 'cast'"
+            )
         end = offset + entry.nbytes
-        header[entry.name] = {"dtype": _CODES[entry.dtype], "shape": list(entry.shape), "data_offsets": [offset, end]}
+        header[entry.name] = {
+            "dtype": _CODES[entry.dtype],
+            "shape": list(entry.shape),
+            "data_offsets": [offset, end],
+        }
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for entry in tensors:
-            file.write(memoryview(np.ascontiguousarray(entry.load()).reshape(-1).view(np.uint8)))
+            file.write(raw_bytes(entry.load()))
             if progress is not None:
                 progress(entry)

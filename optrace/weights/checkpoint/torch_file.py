@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import pickle
 import struct
@@ -16,13 +15,15 @@ import numpy as np
 
 from optrace.errors import ConversionError
 from optrace.weights.checkpoint import pickles
-from optrace.weights.checkpoint.entry import Contents, Entry, numpy_dtype
+from optrace.weights.checkpoint.entry import Contents, Entry, numpy_dtype, raw_bytes
 
 _STORAGES = {
-    "FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
+    "FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
     "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8",
     "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64",
-    "ComplexDoubleStorage": "complex128", "Float8_e4m3fnStorage": "float8_e4m3fn", "Float8_e5m2Storage": "float8_e5m2",
+    "ComplexDoubleStorage": "complex128", "Float8_e4m3fnStorage": "float8_e4m3fn",
+    "Float8_e5m2Storage": "float8_e5m2",
 }  # fmt: skip
 _CLASSES = {name: storage for storage, name in _STORAGES.items()}
 # Where programs put the state dict inside what they save.
@@ -64,11 +65,16 @@ class _Tensor:
 def read(path: Path) -> Contents:
     """The tensors of a file, read when asked for. Raises ``ConversionError``; nothing in the file is run."""
     try:
-        if zipfile.is_zipfile(path):
-            tree = _read_zip(path)
-        else:
-            tree = _read_legacy(path)
-    except (pickle.UnpicklingError, EOFError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        tree = _read_zip(path) if zipfile.is_zipfile(path) else _read_legacy(path)
+    except (
+        pickle.UnpicklingError,
+        EOFError,
+        KeyError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        zipfile.BadZipFile,
+    ) as error:
         raise ConversionError(f"{path} can't be read as a torch checkpoint: {error}") from error
     return _contents(path, tree)
 
@@ -83,7 +89,9 @@ def _contents(path: Path, tree: Any) -> Contents:
         others = tuple(str(k) for k in tree if k != inner[0])
         found = _contents(path, tree[inner[0]])
         return Contents(found.entries, others + found.others)
-    entries = tuple(Entry(str(n), t.shape, t.dtype, t.load) for n, t in tree.items() if isinstance(t, _Tensor))
+    entries = tuple(
+        Entry(str(n), t.shape, t.dtype, t.load) for n, t in tree.items() if isinstance(t, _Tensor)
+    )
     return Contents(entries, tuple(str(n) for n, t in tree.items() if not isinstance(t, _Tensor)))
 
 
@@ -91,9 +99,13 @@ def _tensor(storage: Any, start: int, shape: Any, strides: Any, *_: Any, dtype: 
     if not isinstance(storage, _Storage):
         raise ConversionError("a tensor of a kind that holds no plain values")
     made = _Tensor(storage, int(start), tuple(shape), tuple(strides), dtype or storage.dtype)
-    last = made.start + sum((d - 1) * s for d, s in zip(made.shape, made.strides)) if 0 not in made.shape else 0
+    last = (
+        made.start + sum((d - 1) * s for d, s in zip(made.shape, made.strides)) if 0 not in made.shape else 0
+    )
     if made.start < 0 or min(made.strides, default=0) < 0 or (0 not in made.shape and last >= storage.size):
-        raise ConversionError(f"{storage.path}: a tensor of shape {list(made.shape)} reaches beyond its storage")
+        raise ConversionError(
+            f"{storage.path}: a tensor of shape {list(made.shape)} reaches beyond its storage"
+        )
     return made
 
 
@@ -160,7 +172,9 @@ def _read_legacy(path: Path) -> Any:
         def storage(pid: Any) -> _Storage:
             _, dtype, key, _, size, view = pid
             if view is not None:
-                raise ConversionError(f"{path}: views of storages are not supported; save it again with a newer torch")
+                raise ConversionError(
+                    f"{path}: views of storages are not supported; save it again with a newer torch"
+                )
             wanted[key] = dtype, int(size)
             found = Later(path, dtype, 0, int(size))
             made.setdefault(key, []).append(found)
@@ -195,7 +209,7 @@ def write(path: Path, tensors: Iterable[Entry], progress: Any = None) -> None:
             padding = -header % _ALIGNMENT
             info.extra = struct.pack("<HH", 0x4246, padding) + b"Z" * padding
             with archive.open(info, "w", force_zip64=True) as member:
-                member.write(memoryview(np.ascontiguousarray(entry.load()).reshape(-1).view(np.uint8)))
+                member.write(raw_bytes(entry.load()))
             if progress is not None:
                 progress(entry)
         archive.writestr(f"{root}/version", "3\n")
@@ -203,7 +217,9 @@ def write(path: Path, tensors: Iterable[Entry], progress: Any = None) -> None:
 
 def _described(entry: Entry, number: int) -> bytes:
     if entry.dtype not in _CLASSES:
-        raise ConversionError(f"torch checkpoints have no dtype {entry.dtype} ({entry.name}); add a rule with 'cast'")
+        raise ConversionError(
+            f"torch checkpoints have no dtype {entry.dtype} ({entry.name}); add a rule with 'cast'"
+        )
     size = int(np.prod(entry.shape, dtype=np.int64))
     strides: list[int] = []
     step = 1
@@ -219,6 +235,11 @@ def _described(entry: Entry, number: int) -> bytes:
     )
     hooks = pickles.called(pickles.named("collections", "OrderedDict"), b")")
     arguments = pickles.sequence(
-        storage + b"Q", pickles.integer(0), pickles.integers(entry.shape), pickles.integers(tuple(strides)), pickles.FALSE, hooks
+        storage + b"Q",
+        pickles.integer(0),
+        pickles.integers(entry.shape),
+        pickles.integers(tuple(strides)),
+        pickles.FALSE,
+        hooks,
     )
     return pickles.called(pickles.named("torch._utils", "_rebuild_tensor_v2"), arguments)
