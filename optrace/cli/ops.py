@@ -70,10 +70,14 @@ def _list(name: str, rows: list[Row]) -> None:
     line(f"{counted(len(rows), 'row')} with {name!r}", bold=True)
     shown = [("row", "torch", "paddle")]
     for row in rows[:MOST_SUGGESTIONS]:
-        shown.append((row.name, *(next(iter(row.names(side)), "none") for side in ("torch", "paddle"))))
+        shown.append((row.name, _first(row, "torch"), _first(row, "paddle")))
     table(shown, indent=2)
     if len(rows) > MOST_SUGGESTIONS:
         line(f"  and {len(rows) - MOST_SUGGESTIONS} more")
+
+
+def _first(row: Row, side: str) -> str:
+    return next(iter(row.names(side)), "none")
 
 
 def _row(row: Row) -> None:

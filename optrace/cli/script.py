@@ -23,8 +23,7 @@ class Program:
     """A script or module, found and compiled but not yet run."""
 
     def __init__(self, target: str, arguments: Sequence[str], as_module: bool) -> None:
-        self.name = target
-        self._path: str | None
+        self._spec: ModuleSpec | None = None
         if as_module:
             self._path = os.getcwd()
             sys.path.insert(0, self._path)
@@ -36,7 +35,6 @@ class Program:
         else:
             self.file = target
             self._path = os.path.dirname(os.path.realpath(target))
-            self._spec = None
             self._code = _script_code(target)
         self._argv = [self.file, *arguments]
 
@@ -49,7 +47,7 @@ class Program:
         # Left in place afterwards: exit handlers and threads of the program still use it.
         sys.modules["__main__"] = main
         sys.argv = self._argv
-        if self._path is not None and not getattr(sys.flags, "safe_path", False):
+        if not getattr(sys.flags, "safe_path", False):
             sys.path[0] = self._path
         exec(self._code, main.__dict__)
 
