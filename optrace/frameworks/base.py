@@ -40,7 +40,7 @@ class Region(NamedTuple):
     ``kind``: ``"opaque"`` (it inspects the frameworks' functions or runs without them: patches are lifted
     until it returns), ``"lifted"`` (the same, but it computes nothing worth naming), ``"quiet"`` (what runs inside is no part of the program: printing), ``"data"`` (what
     runs inside loads data), ``"mode"`` (afterwards calls may build a graph instead of computing, or compute
-    again). ``frames`` names a parameter that counts stack frames up to the caller; ``describe`` tells from
+    again), ``"thread"`` (it is the start of a thread's work). ``frames`` names a parameter that counts stack frames up to the caller; ``describe`` tells from
     the arguments which function or file the region is.
     """
 
@@ -54,8 +54,11 @@ class Region(NamedTuple):
 class Net(ABC):
     """A second way to see calls, below the patches, on the thread that enters it."""
 
-    # Names to replace while the net hangs: owner, attribute, value.
-    patches: tuple[tuple[Any, str, Any], ...] = ()
+    def apply(self) -> None:
+        """Make ready, with the patches."""
+
+    def undo(self) -> None:
+        """Take back what ``apply`` did."""
 
     @abstractmethod
     def __enter__(self) -> Any: ...

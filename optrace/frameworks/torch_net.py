@@ -1,16 +1,21 @@
-"""The ``TorchFunctionMode`` below the patches: subscripts, views by attribute, builtins bound early."""
+"""The ``TorchFunctionMode`` that sees torch's builtins, subscripts and views by attribute.
+
+A builtin is never replaced in its namespace: the mode sees it under whatever name it is called, and
+``activation is F.gelu`` stays true.
+"""
 
 from __future__ import annotations
 
 import sys
-import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch.overrides
 from torch.overrides import (
     TorchFunctionMode,
+    _get_current_function_mode,
     _len_torch_function_stack,
     _pop_mode,
     _push_mode,
@@ -18,10 +23,10 @@ from torch.overrides import (
 )
 
 from optrace.frameworks.base import Net
-from optrace.frameworks.torch_targets import NOT_OP_DUNDERS, NOT_OPS, VIEW_PROPERTIES
+from optrace.frameworks.torch_targets import NOT_OP_DUNDERS, NOT_OPS, VIEW_PROPERTIES, builtin_names
 from optrace.transparent import hide, transparent
 
-# What torch's Python functions ask before they run their body.
+# What torch's Python functions ask before they run their body, and layers before they take a fused path.
 _QUESTIONS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 # Private functions that ask or arrange something.
@@ -29,16 +34,20 @@ _PRIVATE_NOT_OPS = tuple("_is_ _has_ _use_ _get_ _set_ _make_ _debug_ _assert_ _
 
 
 class TorchNet(Net):
-    """Hands calls that reached torch past every patch to the hub."""
+    """Hangs the mode on a thread's stack and keeps torch from behaving otherwise because of it."""
 
     def __init__(self, hub: Any, originals: dict[int, Callable[..., Any]]) -> None:
         self._mode = _Mode(hub, originals)
-        self.patches = tuple(
-            (module, name, self._mode.question(vars(module)[name]))
-            for module in _asking()
-            for name in _QUESTIONS
-            if name in vars(module)
-        )
+        self._answers = {name: self._mode.answering(getattr(torch.overrides, name)) for name in _QUESTIONS}
+        self._questions = {name: getattr(torch.overrides, name) for name in _QUESTIONS}
+
+    def apply(self) -> None:
+        for module, name in _holding(self._questions):
+            setattr(module, name, self._answers[name])
+
+    def undo(self) -> None:
+        for module, name in _holding(self._answers):  # modules imported meanwhile included
+            setattr(module, name, self._questions[name])
 
     def __enter__(self) -> Any:
         return self._mode.__enter__()
@@ -55,13 +64,14 @@ class TorchNet(Net):
             _push_mode(mode)
 
 
-def _asking() -> list[types.ModuleType]:
-    """torch's modules that hold one of the questions under its name."""
-    return [
-        module
-        for name, module in list(sys.modules.items())
-        if name.startswith("torch.") and name != "torch.overrides" and isinstance(module, types.ModuleType)
-    ]
+def _holding(functions: dict[str, Callable[..., Any]]) -> Iterator[tuple[types.ModuleType, str]]:
+    """Where the functions are held under their names, in whichever module."""
+    for module in list(sys.modules.values()):
+        if isinstance(module, types.ModuleType):
+            names = vars(module)
+            for name, function in functions.items():
+                if names.get(name) is function:
+                    yield module, name
 
 
 class _Mode(TorchFunctionMode):
@@ -69,18 +79,19 @@ class _Mode(TorchFunctionMode):
         super().__init__()
         self._hub = hub
         self._originals = originals
-        self._local = threading.local()
-        self._names: dict[Any, str | None] = {}
+        self._names: dict[Any, str | None] = dict(builtin_names())
 
-    def question(self, ask: Callable[..., bool]) -> Callable[..., bool]:
-        """``ask``, answering no once for a body that this mode itself has started."""
-        local = self._local
+    def answering(self, ask: Callable[..., bool]) -> Callable[..., bool]:
+        """``ask``, answering as it would without this mode when no other is there."""
 
         def asked(*args: Any) -> bool:
-            if getattr(local, "starting", False):
-                local.starting = False
-                return False
-            return ask(*args)
+            if _len_torch_function_stack() != 1 or _get_current_function_mode() is not self:
+                return ask(*args)
+            _pop_mode()
+            try:
+                return ask(*args)
+            finally:
+                _push_mode(self)
 
         return asked
 
@@ -91,31 +102,27 @@ class _Mode(TorchFunctionMode):
         try:
             name = None if self._hub.is_open(original) else self._name(func)
             if name is None:
-                return self._run(original, types_, args, kwargs)
+                return self._run(func, original, types_, args, kwargs)
 
             @transparent
             def run(*args: Any, **kwargs: Any) -> Any:
-                return self._run(original, types_, args, kwargs)
+                return self._run(func, original, types_, args, kwargs)
 
-            return self._hub.receive(name, original, args, kwargs, run)
+            return self._hub.receive(name, original, args, kwargs, run if types_ else None)
         except BaseException as error:
             hide(error)
             raise
 
     @transparent
-    def _run(self, original: Any, types_: Any, args: Any, kwargs: Any) -> Any:
-        plain = isinstance(original, types.FunctionType) and _PLAIN.issuperset(types_)
-        local = self._local
-        outer = getattr(local, "running", None)
-        if not plain or outer is original or _len_torch_function_stack():
-            return original(*args, **kwargs)  # other modes below are to see this call themselves
-        # Run the body with this mode on again, or the subscripts inside it would be missed.
-        local.starting, local.running = True, original
-        try:
-            with self:
-                return original(*args, **kwargs)
-        finally:
-            local.starting, local.running = False, outer
+    def _run(self, func: Any, original: Any, types_: Any, args: Any, kwargs: Any) -> Any:
+        if types_ and not _PLAIN.issuperset(types_) and not _len_torch_function_stack():
+            # Ask the subclasses as torch would, but with this mode on, to see what they call.
+            for cls in types_:
+                with self:
+                    result = cls.__torch_function__(func, types_, args, kwargs)
+                if result is not NotImplemented:
+                    return result
+        return original(*args, **kwargs)
 
     def _name(self, func: Any) -> str | None:
         try:

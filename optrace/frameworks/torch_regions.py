@@ -25,10 +25,13 @@ _REGIONS = (
     ("torch._dynamo.eval_frame", "export", "opaque", "torch._dynamo.export"),
     ("torch._dynamo.eval_frame", "_TorchDynamoContext.__call__", "lifted", "torch.compile"),
     ("torch._tensor_str", "_str", "quiet", "repr"),
+    # A mode is per thread.
+    ("threading", "Thread.run", "thread", "thread"),
+    ("concurrent.futures.thread", "_WorkItem.run", "thread", "thread"),
     ("torch.utils.data.dataloader", "DataLoader.__iter__", "data", "DataLoader"),
     ("torch.utils.data.dataloader", "_BaseDataLoaderIter.__next__", "data", "DataLoader"),
 )
-LATE_MODULES = ("torch._dynamo.eval_frame", "torch.export._trace", "torch.fx.experimental.proxy_tensor")
+LATE_MODULES = ("concurrent.futures.thread", "torch._dynamo.eval_frame", "torch.export._trace", "torch.fx.experimental.proxy_tensor")
 _FRAMES = {"torch.jit.script": "_frames_up"}
 _code: list[types.CodeType] = []
 

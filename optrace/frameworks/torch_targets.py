@@ -15,13 +15,16 @@ from optrace.frameworks.base import Target
 # In the order of preference for a function's public name: the later ones only label what is left.
 NAMESPACES = ("torch.nn.functional", "torch", "torch.linalg", "torch.fft", "torch.special", "torch.nn.init")
 
-# Not overridable (no tensor argument), yet they make tensors.
+# Not listed as overridable (no tensor argument), yet they make tensors.
 CREATION = frozenset(
     "arange as_tensor asarray bartlett_window blackman_window empty empty_strided eye frombuffer from_numpy full "
     "hamming_window hann_window kaiser_window linspace logspace normal ones rand rand_like randint randint_like randn "
     "randn_like randperm range scalar_tensor sparse_coo_tensor sparse_csr_tensor tensor tril_indices triu_indices "
     "vander zeros fftfreq rfftfreq complex polar".split()
 )
+
+# No mode is told of these: they take no tensor and make one from foreign memory.
+UNSEEN = frozenset({"torch.from_numpy", "torch.frombuffer", "torch.range"})
 
 # They read metadata, leave the tensor world, or manage it; none computes a tensor.
 NOT_OPS = frozenset(
@@ -53,7 +56,9 @@ BACKWARD = {
 }
 
 
-def _namespace_targets(overridable: set[int]) -> Iterator[Target]:
+def _public() -> Iterator[Target]:
+    """Public functions and builtins, the preferred name of each first."""
+    overridable = {id(f) for functions in get_overridable_functions().values() for f in functions}
     for namespace in NAMESPACES:
         module = importlib.import_module(namespace)
         for name, value in vars(module).items():
@@ -69,10 +74,24 @@ def _namespace_targets(overridable: set[int]) -> Iterator[Target]:
                 yield Target(module, name, f"{namespace}.{name}")
 
 
+def builtin_names() -> dict[Any, str]:
+    """The public name of each builtin that a ``TorchFunctionMode`` sees."""
+    names: dict[Any, str] = {}
+    for owner, attribute, api, _ in _public():
+        value = getattr(owner, attribute)
+        if isinstance(value, types.BuiltinFunctionType):
+            names.setdefault(value, api)
+    return names
+
+
 def targets() -> Iterator[Target]:
-    """Public functions, then tensor methods and operators, then what starts a backward pass."""
-    overridable = {id(f) for functions in get_overridable_functions().values() for f in functions}
-    yield from _namespace_targets(overridable)
+    """Public Python functions, tensor methods and operators, then what starts a backward pass.
+
+    Of the builtins only those that a ``TorchFunctionMode`` does not see.
+    """
+    for target in _public():
+        if isinstance(getattr(target.owner, target.attribute), types.FunctionType) or target.api in UNSEEN:
+            yield target
     for name in dir(torch.Tensor):
         value = getattr(torch.Tensor, name, None)
         if not callable(value) or isinstance(value, type) or name in NOT_OPS or name in NOT_OP_DUNDERS:

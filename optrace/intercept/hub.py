@@ -76,8 +76,7 @@ class Hub:
     def _install(self, observer: Observer) -> None:
         patches = TargetPatches(self.framework, self.receive, self._enter_module)
         net = self.framework.net(self, patches.originals)
-        for owner, attribute, value in net.patches:
-            patches.replace(owner, attribute, value)
+        patches.add(net)
         self._patches, self._net = patches, net
         try:
             self._find_regions()
@@ -188,6 +187,8 @@ class Hub:
         observer = self._observer
         if observer is None or observer.busy:
             return function(*args, **kwargs)
+        if region.kind == "thread":
+            return self._on_thread(function, args, kwargs)
         if region.kind == "quiet":
             return observer.quietly(function, args, kwargs)
         if region.kind == "data":
@@ -197,6 +198,16 @@ class Hub:
         if region.kind == "opaque" and not self._thread.lifted:
             observer.opaque(f"{region.name}: {region.describe(args, kwargs)}" if region.describe else region.name)
         return self._opaque(region, function, args, kwargs)
+
+    @transparent
+    def _on_thread(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if getattr(getattr(args[0], "_target", None), "__module__", None) == "concurrent.futures.thread":
+            return function(*args, **kwargs)  # a pool's thread, which may outlive the trace: each task is a region
+        self.enter_thread()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.leave_thread()
 
     @transparent
     def _opaque(self, region: Region, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

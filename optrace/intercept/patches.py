@@ -80,7 +80,11 @@ class TargetPatches(Patches):
         # id of a replaced or diverted callable -> the callable that behaves as before.
         self.originals: dict[int, Callable[..., Any]] = {}
         self.count = 0
-        for target in list(framework.targets()):
+        targets = list(framework.targets())
+        held = [unwrapped(getattr(t.owner, t.attribute)) for t in targets if t.held]
+        self._places = references.places_of(held) if held else {}
+        del held
+        for target in targets:
             self._target(target)
         owner, attribute = framework.module_call()
         self.add(Diversion(vars(owner)[attribute], enter))
@@ -101,13 +105,11 @@ class TargetPatches(Patches):
         else:
             # A method that is a public function too goes by its own name when it is called as a method.
             function = self._diverted[id(value)].original if id(value) in self._diverted else value
-            held = references.Held(value) if target.held else None
             wrapper = recording(target.api, value, function, self._receive, is_method)
             self.originals[id(wrapper)] = function
             self.replace(target.owner, target.attribute, wrapper)
-            if held is not None:
-                held.wrapper = wrapper
-                self.add(held)
+            if target.held:
+                self.add(references.Held(value, wrapper, self._places[id(value)]))
         self.count += 1
 
     def _divert(self, function: types.FunctionType, api: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import types
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from optrace.intercept.wrappers import CallWrapper
@@ -15,28 +15,23 @@ Place = tuple[Callable[[Any], None], Callable[[], Any]]
 
 
 class Held:
-    """While applied, every dictionary, list, cell, partial or default that held ``value`` holds ``wrapper``.
+    """While applied, the ``places`` that hold ``value`` hold ``wrapper``."""
 
-    Made before anything of ours holds the value itself.
-    """
-
-    def __init__(self, value: Any) -> None:
-        self.wrapper: CallWrapper | None = None
+    def __init__(self, value: Any, wrapper: CallWrapper, places: list[Place]) -> None:
+        self._value, self._wrapper = value, wrapper
+        self._places = places
         self._undo: list[Place] = []
-        holders = [h for h in gc.get_referrers(value) if not isinstance(h, types.FrameType)]
-        self._places = [place for holder in holders for place in _places(holder, value)]
-        self._value = value
 
     def apply(self) -> None:
         for put, get in self._places:
             if _reads(get) is self._value:
-                put(self.wrapper)
+                put(self._wrapper)
                 self._undo.append((put, get))
 
     def undo(self) -> None:
         while self._undo:
             put, get = self._undo.pop()
-            if _reads(get) is self.wrapper:
+            if _reads(get) is self._wrapper:
                 put(self._value)
 
 
@@ -47,18 +42,36 @@ def _reads(get: Callable[[], Any]) -> Any:
         return None  # the container has changed since
 
 
+def places_of(values: list[Any]) -> dict[int, list[Place]]:
+    """For each value, by its id, every dictionary, list, cell, partial and default argument that holds it.
+
+    To be asked before anything of ours holds the values: each pass goes through all objects there are.
+    """
+    found: dict[int, list[Place]] = {id(value): [] for value in values}
+    holders = [h for h in gc.get_referrers(*values) if h is not values and not isinstance(h, types.FrameType)]
+    tuples = [h for h in holders if type(h) is tuple]
+    # Default arguments sit in a tuple that belongs to a function; a tuple elsewhere can't change.
+    functions = [f for f in (gc.get_referrers(*tuples) if tuples else ()) if isinstance(f, types.FunctionType)]
+    for value in values:
+        for holder in holders:
+            found[id(value)].extend(_places(holder, value))
+        for function in functions:
+            for index, default in enumerate(function.__defaults__ or ()):
+                if default is value:
+                    found[id(value)].append((partial(_set_default, function, index), partial(_default, function, index)))
+    return found
+
+
 def _places(holder: Any, value: Any) -> Iterator[Place]:
     """Where inside ``holder`` the value sits, as far as it can be replaced there."""
     if type(holder) in (dict, list):
         keys = [k for k, v in (holder.items() if type(holder) is dict else enumerate(holder)) if v is value]
         for key in keys:
-            yield functools.partial(holder.__setitem__, key), functools.partial(holder.__getitem__, key)
+            yield partial(holder.__setitem__, key), partial(holder.__getitem__, key)
     elif isinstance(holder, types.CellType):
-        yield functools.partial(setattr, holder, "cell_contents"), lambda: holder.cell_contents
-    elif type(holder) is functools.partial and holder.func is value:
-        yield functools.partial(_set_function, holder), lambda: holder.func
-    elif type(holder) is tuple:
-        yield from _defaults(holder, value)
+        yield partial(setattr, holder, "cell_contents"), lambda: holder.cell_contents
+    elif type(holder) is partial and holder.func is value:
+        yield partial(_set_function, holder), lambda: holder.func
     elif _plain_instance(holder):
         yield from _places(vars(holder), value)
 
@@ -68,16 +81,8 @@ def _plain_instance(holder: Any) -> bool:
     return type(vars(holder) if hasattr(holder, "__dict__") else None) is dict and not isinstance(holder, type)
 
 
-def _set_function(partial: functools.partial[Any], function: Any) -> None:
-    partial.__setstate__((function, partial.args, partial.keywords, vars(partial)))
-
-
-def _defaults(holder: tuple[Any, ...], value: Any) -> Iterator[Place]:
-    """Default arguments sit in a tuple that belongs to a function; a tuple elsewhere can't change."""
-    for function in gc.get_referrers(holder):
-        if isinstance(function, types.FunctionType) and function.__defaults__ is holder:
-            index = next(i for i, v in enumerate(holder) if v is value)
-            yield functools.partial(_set_default, function, index), functools.partial(_default, function, index)
+def _set_function(holder: partial[Any], function: Any) -> None:
+    holder.__setstate__((function, holder.args, holder.keywords, vars(holder)))
 
 
 def _default(function: types.FunctionType, index: int) -> Any:

@@ -243,8 +243,8 @@ class Recorder:
     def _note_inplace(self, framework: Framework, call: Call, args: Any, kwargs: Any) -> None:
         """A call whose tensor argument has a new version afterwards changed it in place."""
         changed: list[TensorRef] = []
-        live = [(r, a) for r, a in zip(call.positional, args) if isinstance(r, TensorRef)]
-        live += [(r, kwargs[k]) for k, r in call.keyword.items() if isinstance(r, TensorRef)]
+        live = [(r, a) for r, a in zip(call.positional, args) if isinstance(r, TensorRef) and r.uid > 0]
+        live += [(r, kwargs[k]) for k, r in call.keyword.items() if isinstance(r, TensorRef) and r.uid > 0]
         for ref, tensor in live:
             if framework.inplace_version(tensor) != ref.version:
                 changed.append(self._record(framework, tensor))

@@ -17,6 +17,9 @@ FUNCTIONS = {
     "F.gelu": (lambda: F.gelu),
     "F.relu": (lambda: F.relu),
     "F.linear": (lambda: F.linear),
+    "torch.ones": (lambda: torch.ones),
+    "torch.from_numpy": (lambda: torch.from_numpy),
+    "paddle.linalg.matmul": (lambda: paddle.linalg.matmul),
     "torch.relu": (lambda: torch.relu),
     "torch.einsum": (lambda: torch.einsum),
     "torch.linalg.inv": (lambda: torch.linalg.inv),
@@ -35,8 +38,8 @@ FUNCTIONS = {
     "paddle.Tensor.T": (lambda: paddle.Tensor.T),
     "Layer.__call__": (lambda: paddle.nn.Layer.__call__),
 }
-# Builtins in a module's namespace are wrapt wrappers: equal, but another object.
-WRAPPED = {"F.linear", "torch.relu", "torch.linalg.inv"}
+# The few builtins that nothing below sees are wrapt wrappers in their namespace: equal, but another object.
+WRAPPED = {"torch.from_numpy", "paddle.linalg.matmul"}
 
 
 def look(function):
@@ -162,3 +165,22 @@ def test_nothing_is_stored_on_the_programs_objects():
         model(x), layer(y)
     assert [list(vars(o)) for o in (model, x, layer)] == [list(b) for b in before]
     assert model.forward.__func__ is torch.nn.Linear.forward
+
+
+def test_identity_decides_as_without_a_trace():
+    """torch's own layers ask ``activation is F.gelu``."""
+    early = F.gelu
+    with trace(level="meta"):
+        layer = torch.nn.TransformerEncoderLayer(4, 2, 8, activation=early)
+    assert layer.activation_relu_or_gelu == 2
+
+
+def test_fused_paths_are_taken_as_without_a_trace():
+    layer = torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+    x = torch.randn(2, 3, 4)
+    with torch.no_grad():
+        expected = layer(x)
+        with trace(level="meta") as t:
+            result = layer(x)
+    assert torch.equal(result, expected)
+    assert [c.api for c in t.calls] == ["torch._transformer_encoder_layer_fwd"]
