@@ -45,7 +45,7 @@ class Report:
     def __str__(self) -> str:
         from optrace.report.terminal import render
 
-        return render(self)
+        return render(self, color=False)
 
     def to_json(self, path: str | Path) -> None:
         """Write the report as JSON (schema in ``docs/report-json.md``)."""

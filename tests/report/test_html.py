@@ -1,0 +1,87 @@
+"""The HTML report: one file, nothing loaded, nothing injected."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+from optrace.report.html import render
+from optrace.report.model import Report
+
+_VOID = frozenset({"meta", "br", "link", "img", "input", "hr"})
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text; checks that tags nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in _VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_it_tells_the_finding(bad: Report) -> None:
+    page = Page(render(bad))
+    for part in (
+        "NOT ALIGNED: 2 causes found",
+        "argument epsilon of paddle.nn.functional.layer_norm",
+        "encoder.0.norm (LayerNorm)",
+        "return self.norm(x)",
+        "x = self.linear(x)",
+        "pass epsilon=1e-05",
+        "no counterpart",
+        "scale written otherwise (2 times)",
+        "torch 1.2.3",
+    ):
+        assert part in page.text, part
+
+
+def test_the_differing_argument_is_marked(bad: Report) -> None:
+    text = render(bad)
+    row = text[text.index('<tr class="differs">') :]
+    assert all(part in row[: row.index("</tr>")] for part in ("eps", "1e-05", "epsilon", "1e-06"))
+
+
+def test_an_aligned_report(good: Report) -> None:
+    assert "ALIGNED: no difference found" in Page(render(good)).text
+
+
+def test_nothing_is_loaded(bad: Report) -> None:
+    page = Page(render(bad))
+    assert not {"script", "link", "img", "iframe"} & set(page.tags)
+    assert [
+        value
+        for name, value in page.attributes
+        if name in ("src", "href") and not (value or "").startswith("#")
+    ] == []
+
+
+def test_hostile_text_stays_text(hostile: Report) -> None:
+    text = render(hostile)
+    page = Page(text)
+    assert "script" not in page.tags
+    assert "{{ 7*7 }}" in page.text
+    assert not any(ord(c) < 32 and c != "\n" for c in text)
+    assert "\u202e" not in text
+
+
+def test_it_is_written(bad: Report, tmp_path: Path) -> None:
+    bad.to_html(tmp_path / "new" / "report.html")
+    assert (tmp_path / "new" / "report.html").read_text(encoding="utf-8") == render(bad)
