@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import torch.overrides
+from torch._C import _is_torch_function_enabled
 from torch.overrides import (
     TorchFunctionMode,
     _get_current_function_mode,
@@ -28,7 +29,8 @@ from optrace.transparent import hide, transparent
 
 # What torch's Python functions ask before they run their body, and layers before they take a fused path.
 _QUESTIONS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
+# What a subclass has that leaves everything to torch.
+_DEFAULT = (torch.Tensor.__torch_function__.__func__, None)
 # Private functions that ask or arrange something.
 _PRIVATE_NOT_OPS = tuple("_is_ _has_ _use_ _get_ _set_ _make_ _debug_ _assert_ _sync _jit_ _propagate".split())
 
@@ -115,9 +117,12 @@ class _Mode(TorchFunctionMode):
 
     @transparent
     def _run(self, func: Any, original: Any, types_: Any, args: Any, kwargs: Any) -> Any:
-        if types_ and not _PLAIN.issuperset(types_) and not _len_torch_function_stack():
+        if types_ and _is_torch_function_enabled() and not _len_torch_function_stack():
             # Ask the subclasses as torch would, but with this mode on, to see what they call.
             for cls in types_:
+                handler = getattr(cls, "__torch_function__", None)
+                if getattr(handler, "__func__", None) in _DEFAULT:
+                    break
                 with self:
                     result = cls.__torch_function__(func, types_, args, kwargs)
                 if result is not NotImplemented:

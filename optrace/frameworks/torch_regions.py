@@ -86,6 +86,8 @@ def _first_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 def _text(obj: Any) -> str:
+    if isinstance(getattr(obj, "__self__", None), torch.nn.Module):
+        obj = type(obj.__self__).forward
     code = getattr(obj, "__code__", None)
     if code is not None:
         return f"{getattr(obj, '__qualname__', code.co_name)} ({code.co_filename}:{code.co_firstlineno})"
