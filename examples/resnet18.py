@@ -14,6 +14,7 @@ config = ResNetConfig(
 base = ResNetForImageClassification(config)
 raw = paddle.vision.models.resnet18(num_classes=10)
 images = np.random.default_rng(0).standard_normal((2, 3, 64, 64)).astype("float32")
+base.train()(torch.from_numpy(images))  # gives the batch norms statistics, as training does
 
 print("1. Carry the weights over, without a map of names\n")
 weights = optrace.assign_weight(base, raw, (images,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from optrace import ops
 from optrace.diagnose.findings import Finding
@@ -31,41 +31,50 @@ def source(site: Site | None) -> list[Line]:
     """The call's line and those around it; empty when the file can't be read."""
     if site is None or not site.code:
         return []
-    lines = []
-    for number in range(max(site.line - AROUND, 1), site.line + AROUND + 1):
-        code = linecache.getline(site.file, number).rstrip("\n")
-        if code or number <= site.line:
-            lines.append(Line(number, words.clean(code.expandtabs(4)), number == site.line))
-    return lines
+    every = linecache.getlines(site.file)
+    numbers = range(max(site.line - AROUND, 1), min(site.line + AROUND, len(every)) + 1)
+    return [Line(n, words.clean(every[n - 1].rstrip("\n").expandtabs(4)), n == site.line) for n in numbers]
 
 
 def arguments(finding: Finding) -> list[ArgumentRow]:
-    """The arguments of both calls, those that mean the same beside each other."""
+    """The arguments of both calls, those that mean the same beside each other; differing ones first."""
     base = words.arguments(finding.base) if finding.base else {}
     raw = words.arguments(finding.raw) if finding.raw else {}
-    partner = _partners(finding.base, finding.raw)
-    partner.update((d.base_name, d.raw_name) for d in finding.differences if d.base_name and d.raw_name)
-    differing_base = {d.base_name for d in finding.differences}
-    differing_raw = {d.raw_name for d in finding.differences}
-    rows, seen = [], set()
-    for name, found in base.items():
-        other = partner.get(name, name)
-        present = other in raw
-        seen.add(other)
+    rows = []
+    for d in finding.differences:
         rows.append(
-            ArgumentRow(
-                words.clean(name),
-                words.clean(words.value(found)),
-                words.clean(other) if present else "",
-                words.clean(words.value(raw[other])) if present else "",
-                name in differing_base or (present and other in differing_raw),
+            _row(
+                d.base_name,
+                _shown(base, d.base_name, d.base_value),
+                d.raw_name,
+                _shown(raw, d.raw_name, d.raw_value),
+                True,
             )
         )
-    for name, found in raw.items():
-        if name not in seen:
-            shown = words.clean(words.value(found))
-            rows.append(ArgumentRow("", "", words.clean(name), shown, name in differing_raw))
+        base.pop(d.base_name or "", None)
+        raw.pop(d.raw_name or "", None)
+    partner = _partners(finding.base, finding.raw)
+    for name, found in base.items():
+        other = partner.get(name, name)
+        if other in raw:
+            rows.append(_row(name, words.value(found), other, words.value(raw.pop(other))))
+        else:
+            rows.append(_row(name, words.value(found), None, ""))
+    rows += [_row(None, "", name, words.value(found)) for name, found in raw.items()]
     return rows
+
+
+def _shown(written: dict[str, Any], name: str | None, value: Any) -> str:
+    if name is None:
+        return ""
+    return words.value(value) if name in written else f"{words.value(value)} (default)"
+
+
+def _row(
+    base: str | None, base_value: str, raw: str | None, raw_value: str, differs: bool = False
+) -> ArgumentRow:
+    cells = (words.clean(text or "") for text in (base, base_value, raw, raw_value))
+    return ArgumentRow(*cells, differs=differs)
 
 
 def _partners(base: Call | None, raw: Call | None) -> dict[str, str]:

@@ -144,8 +144,17 @@ def headline(finding: Finding) -> str:
     if finding.kind == "weight" and finding.parameter:
         return f"weight {finding.parameter} used by {api}"
     if finding.kind == "argument" and finding.argument:
-        return f"argument {finding.argument} of {api}"
+        return f"argument {_own_name(finding)} of {api}"
     return f"{KINDS[finding.kind]}: {api}"
+
+
+def _own_name(finding: Finding) -> str:
+    """The differing argument as the side whose call is named calls it."""
+    for difference in finding.differences:
+        if finding.argument in (difference.base_name, difference.raw_name):
+            own = difference.raw_name if finding.raw is not None else difference.base_name
+            return own or difference.name
+    return finding.argument or "?"
 
 
 def verdict(findings: list[Finding], evidence: Evidence) -> str:
