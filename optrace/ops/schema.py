@@ -30,7 +30,7 @@ class Results(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     paddle: tuple[int, ...] = ()
 
 
-class Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Row(msgspec.Struct, eq=False, forbid_unknown_fields=True, omit_defaults=True):
     """One equivalence. ``docs/op-table.md`` explains every field to users.
 
     ``torch`` and ``paddle`` list names with signatures; a name without one has the signature of the

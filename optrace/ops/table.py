@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from optrace.errors import OpTableError
@@ -22,6 +23,7 @@ class Table:
         self.rows: list[Row] = []
         self.by_name: dict[str, Row] = {}
         self._entries: dict[str, list[tuple[Row, str]]] = {}
+        self._patterns: dict[str, list[tuple[Row, str]]] = {}
         self._signatures: dict[str, list[tuple[Row, Signature]]] = {}
         self._jobs: dict[str, frozenset[str]] = {}
         self.add(rows)
@@ -39,12 +41,20 @@ class Table:
             # A name belongs to the side it stands on, whatever package it comes from (a user's custom ops).
             for entries in (row.torch, row.paddle):
                 for entry in entries:
-                    self._entries.setdefault(entry.partition("(")[0].strip(), []).append((row, entry))
+                    name = entry.partition("(")[0].strip()
+                    place = self._patterns if "*" in name else self._entries
+                    place.setdefault(name, []).append((row, entry))
+        # drop what was looked up before and not found
+        self._entries = {name: entries for name, entries in self._entries.items() if entries}
         self._signatures.clear()
         self._jobs.clear()
 
     def rows_of(self, api: str) -> list[Row]:
-        return [row for row, _ in self._entries.get(api, ())]
+        """The rows that hold a name, or a pattern (``paddle._C_ops.*_grad``) that no name is more exact than."""
+        if api not in self._entries:
+            matches = [e for pattern, e in self._patterns.items() if fnmatchcase(api, pattern)]
+            self._entries[api] = matches[0] if matches else []
+        return list(dict.fromkeys(row for row, _ in self._entries[api]))
 
     def side_of(self, row: Row, api: str) -> str:
         """The framework on whose side ``api`` stands in ``row``."""
