@@ -73,8 +73,8 @@ def _shown(written: dict[str, Any], name: str | None, value: Any) -> str:
 def _row(
     base: str | None, base_value: str, raw: str | None, raw_value: str, differs: bool = False
 ) -> ArgumentRow:
-    cells = (words.clean(text or "") for text in (base, base_value, raw, raw_value))
-    return ArgumentRow(*cells, differs=differs)
+    clean = words.clean
+    return ArgumentRow(clean(base or ""), clean(base_value), clean(raw or ""), clean(raw_value), differs)
 
 
 def _partners(base: Call | None, raw: Call | None) -> dict[str, str]:

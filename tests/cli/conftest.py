@@ -1,0 +1,33 @@
+"""Runs the command line as a user does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def optrace_cli(tmp_path: Path) -> Command:
+    """``optrace_cli(*words)`` in an empty folder, output captured."""
+
+    def run(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", **environment}
+        return subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "optrace", *map(str, words)],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+    return run
