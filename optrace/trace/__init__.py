@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from optrace.trace.model import Trace
     from optrace.trace.session import trace as _Session
 
 
@@ -23,6 +24,12 @@ class _CallablePackage(ModuleType):
         from optrace.trace.session import trace
 
         return trace(level, out, frameworks)
+
+    def load(self, path: str | Path) -> Trace:
+        """The trace saved in folder ``path``; see ``optrace.trace.store.read``."""
+        from optrace.trace.store import read
+
+        return read(path)
 
 
 sys.modules[__name__].__class__ = _CallablePackage

@@ -9,13 +9,17 @@ import uuid
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optrace.frameworks.base import Framework
 from optrace.trace.fingerprint import fingerprint
 from optrace.trace.records import Call, Fingerprint, TensorRef
+
+if TYPE_CHECKING:
+    from optrace.trace.shards import ShardReader
+    from optrace.trace.spool import Spool
 
 LEVELS = ("meta", "stats", "full")
 
@@ -45,6 +49,8 @@ class Trace:
             "argv": list(sys.argv),
             "versions": {},
         }
+        self.spool: Spool | None = None  # where a running trace is written to
+        self.stored: ShardReader | Spool | None = None  # values that are not in memory
         self._frameworks: dict[tuple[int, int], Framework] = {}
         self._children: dict[int, list[Call]] | None = None
         self._array_uids = 0
@@ -58,29 +64,56 @@ class Trace:
         call.__dict__["_trace"] = self
         self.calls.append(call)
         self._children = None
+        if self.spool is not None:
+            self.spool.begin(call)
 
     def finish(self, call: Call, function: Callable[..., Any]) -> None:
         """The call has returned; its outputs are in."""
         self.functions.setdefault(call.api, function)
+        if self.spool is not None:
+            self.spool.end(call)
+
+    def fail(self, call: Call) -> None:
+        """The call has raised; ``call.error`` says what."""
+        if self.spool is not None:
+            self.spool.end(call)
 
     def keep(self, ref: TensorRef, framework: Framework, tensor: Any) -> None:
-        self.values[ref.key] = framework.snapshot(tensor)
-        self._frameworks[ref.key] = framework
+        """Keep the tensor's values as they are now."""
+        try:
+            # One copy is enough where numpy can read the memory; elsewhere a snapshot stays on the device.
+            value = framework.to_numpy(tensor) if ref.device == "cpu" else framework.snapshot(tensor)
+        except TypeError:
+            return  # no readable values: a meta, fake or batched tensor
+        if self.spool is not None:
+            size = value.nbytes if isinstance(value, np.ndarray) else ref.size * 8
+            self.spool.value(ref.key, framework, value, size)
+        else:
+            self.values[ref.key] = value
+            self._frameworks[ref.key] = framework
 
     def summarise(self, ref: TensorRef, framework: Framework, tensor: Any) -> None:
         try:
-            self.fingerprints[ref.key] = fingerprint(framework.to_numpy(tensor))
+            self._add_stats(ref, fingerprint(framework.to_numpy(tensor)))
         except TypeError:
-            pass  # no readable values: a meta, fake or batched tensor
+            pass  # no readable values
+
+    def _add_stats(self, ref: TensorRef, found: Fingerprint) -> None:
+        self.fingerprints[ref.key] = found
+        if self.spool is not None:
+            self.spool.stats(ref.key, found)
 
     def array(self, array: np.ndarray) -> TensorRef:
         """A numpy argument, recorded as a tensor of its own with a negative uid."""
         self._array_uids -= 1
         ref = TensorRef(self._array_uids, 0, tuple(array.shape), str(array.dtype), "numpy")
         if self.level == "full":
-            self.values[ref.key] = array.copy()
+            if self.spool is not None:
+                self.spool.value(ref.key, None, array.copy(), array.nbytes)
+            else:
+                self.values[ref.key] = array.copy()
         elif self.level == "stats" and array.dtype.kind in "biufc":
-            self.fingerprints[ref.key] = fingerprint(array)
+            self._add_stats(ref, fingerprint(array))
         return ref
 
     def count_error(self, where: str, error: BaseException) -> None:
@@ -89,18 +122,33 @@ class Trace:
 
     # -- reading ---------------------------------------------------------------------------------
 
+    def holds(self, key: tuple[int, int]) -> bool:
+        """Whether the values of that tensor are kept."""
+        return key in self.values or (self.stored is not None and self.stored.holds(key))
+
     def value(self, ref: TensorRef) -> np.ndarray | None:
-        """The tensor's values, ``None`` where this trace does not hold them."""
-        found = self.values.get(ref.key)
+        """The tensor's values, ``None`` where this trace does not hold them.
+
+        Raises ``TraceError`` when they are on disk and can't be read.
+        """
+        return self.value_of(ref.key)
+
+    def value_of(self, key: tuple[int, int]) -> np.ndarray | None:
+        """The like, by ``(uid, version)``."""
+        found = self.values.get(key)
         if found is None:
-            return None
+            return self.stored.get(key) if self.stored is not None else None
         if not isinstance(found, np.ndarray):
             try:
-                found = self._frameworks[ref.key].to_numpy(found)
+                found = self._frameworks[key].to_numpy(found)
             except TypeError:
                 return None
-            self.values[ref.key] = found
+            self.values[key] = found
         return found
+
+    def value_keys(self) -> list[tuple[int, int]]:
+        """``(uid, version)`` of every tensor whose values are kept."""
+        return list(dict.fromkeys([*(self.stored.places if self.stored is not None else ()), *self.values]))
 
     def stats(self, ref: TensorRef) -> Fingerprint | None:
         """The tensor's fingerprint, computed from the values at level ``full``."""

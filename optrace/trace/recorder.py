@@ -98,6 +98,7 @@ class Recorder:
             result = run(*args, **kwargs)
         except BaseException as error:
             call.error = f"{type(error).__name__}: {text_of(error)}"
+            self._fail(thread, call)
             raise
         finally:
             # To where they were, also when an interrupt came between two of the lines above.
@@ -240,6 +241,15 @@ class Recorder:
         finally:
             thread.busy = False
 
+    def _fail(self, thread: _Thread, call: Call) -> None:
+        thread.busy = True
+        try:
+            self.trace.fail(call)
+        except Exception as error:
+            self.trace.count_error(call.api, error)
+        finally:
+            thread.busy = False
+
     def _note_inplace(self, framework: Framework, call: Call, args: Any, kwargs: Any) -> None:
         """A call whose tensor argument has a new version afterwards changed it in place."""
         changed: list[TensorRef] = []
@@ -330,7 +340,7 @@ class Recorder:
         )
         trace = self.trace
         if self._keep_values:
-            if ref.key not in trace.values:
+            if not trace.holds(ref.key):
                 trace.keep(ref, framework, tensor)
         elif self._keep_stats and ref.key not in trace.fingerprints:
             trace.summarise(ref, framework, tensor)

@@ -79,15 +79,18 @@ class DtypeRef(msgspec.Struct, frozen=True, tag="D"):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """The user's source line that led to a call."""
+    """The user's source line that led to a call. ``text`` is the line as it was then."""
 
     file: str
     line: int
     function: str
+    text: str | None = None
 
     @property
     def code(self) -> str:
         """The text of the line, empty when the file can't be read."""
+        if self.text is not None:
+            return self.text
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from optrace.intercept.late_import import when_ready
 from optrace.trace.model import Trace
 from optrace.trace.naming import promote
 from optrace.trace.recorder import Recorder
+from optrace.trace.spool import Spool
 
 _lock = threading.RLock()
 
@@ -22,8 +24,8 @@ _lock = threading.RLock()
 class trace:  # noqa: N801 - used as a function
     """Record every framework call made inside the ``with`` block.
 
-    ``level``: ``"meta"``, ``"stats"`` or ``"full"``; ``out``: a folder to write the trace to at the
-    end; ``frameworks``: names to record (default: all, whichever are imported before or during).
+    ``level``: ``"meta"``, ``"stats"`` or ``"full"``; ``out``: a folder to write the trace to as it
+    happens, so that a run that is killed leaves what it had done; ``frameworks``: names to record (default: all, whichever are imported before or during).
     The block's value is the ``Trace``. Patches are removed however the block ends.
     """
 
@@ -34,7 +36,7 @@ class trace:  # noqa: N801 - used as a function
         for name in self._names:
             if name not in adapters.NAMES:
                 raise ValueError(f"unknown framework {name!r}; optrace records {', '.join(adapters.NAMES)}")
-        self._out = out
+        self._out = Path(out) if out is not None else None
         self._trace = Trace(level)
         self._recorder = Recorder(self._trace, [])
         self._hubs: list[tuple[Hub, bool]] = []
@@ -44,6 +46,8 @@ class trace:  # noqa: N801 - used as a function
 
     def __enter__(self) -> Trace:
         self._thread, self._process = threading.get_ident(), os.getpid()
+        if self._out is not None:
+            self._trace.spool = self._trace.stored = Spool(self._out, self._trace, self._recorder.quietly)
         try:
             with _lock:
                 for name in self._names:
@@ -51,6 +55,7 @@ class trace:  # noqa: N801 - used as a function
                         self._cancel.append(when_ready(name, self._attach_late))
         except BaseException:  # an interrupt: there will be no __exit__
             self._detach()
+            self._close()
             raise
         return self._trace
 
@@ -60,8 +65,27 @@ class trace:  # noqa: N801 - used as a function
             promote(self._trace)
         except Exception as error:
             self._trace.count_error("naming", error)
-        if self._out is not None and os.getpid() == self._process:
-            self._trace.save(self._out)
+        if os.getpid() == self._process:
+            self._close()
+
+    def _close(self) -> None:
+        """End the trace on disk; what goes wrong there is no error of the program's."""
+        spool, self._trace.spool = self._trace.spool, None
+        if spool is None:
+            return
+        try:
+            spool.finish()
+            failed: Exception | None = spool.writer.failed
+        except Exception as error:
+            failed = error
+        if failed is not None:
+            self._trace.count_error(f"writing to {self._out}", failed)
+            warnings.warn(
+                f"the trace in {self._out} ends early: {failed}; free some space, choose another folder, "
+                'or trace at level="stats"',
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def _detach(self) -> None:
         with _lock:
@@ -104,6 +128,8 @@ class trace:  # noqa: N801 - used as a function
         if hung:
             hub.enter_thread()
         self._hubs.append((hub, hung))
+        if self._trace.spool is not None:
+            self._trace.spool.writer.meta(self._trace.meta)
         self._unhook.append(framework.optimizer_hooks(recorder.before_step, recorder.after_step))
 
     def _attach_late(self, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 import sysconfig
@@ -47,7 +48,13 @@ def find(depth: int = 1) -> Site | None:
             key = (code, frame.f_lasti)
             site = _sites.get(key)
             if site is None:
-                site = _sites[key] = Site(code.co_filename, frame.f_lineno, code.co_qualname)
+                site = _sites[key] = _site(frame)
             return site
         frame = frame.f_back
     return None
+
+
+def _site(frame: FrameType) -> Site:
+    code, line = frame.f_code, frame.f_lineno
+    text = linecache.getline(code.co_filename, line, frame.f_globals).strip()
+    return Site(code.co_filename, line, code.co_qualname, text)
