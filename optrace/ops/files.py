@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from optrace.errors import OpTableError
+from optrace.ops.conversions import CONVERSIONS
+from optrace.ops.forms import FORMS
 from optrace.ops.schema import Row, TableFile
 
 ENVIRONMENT = "OPTRACE_OPS"
@@ -63,11 +66,26 @@ def _explained(path: Path, data: dict[str, Any], text: str) -> str:
 
 
 def _check(path: Path, row: Row) -> None:
+    def wrong(field: str, text: str) -> OpTableError:
+        return OpTableError(f"{path}: row {row.name}, field {field}: {text}")
+
     if not row.torch and not row.paddle:
-        raise OpTableError(f"{path}: row {row.name}: field torch, paddle: no name on either side")
+        raise wrong("torch, paddle", "no name on either side")
     for framework in ("torch", "paddle"):
         for entry in row.listed(framework):
             if entry.count("(") != entry.count(")") or ("(" in entry and not entry.endswith(")")):
-                raise OpTableError(
-                    f"{path}: row {row.name}, field {framework}: unbalanced signature {entry!r}"
-                )
+                raise wrong(framework, f"unbalanced signature {entry!r}")
+    for field, given, known in (
+        ("forms", row.forms.values(), FORMS),
+        ("convert", row.convert.values(), CONVERSIONS),
+        ("meaning", [row.meaning] if row.meaning else [], _meanings()),
+    ):
+        for value in given:
+            if value not in known:
+                raise wrong(field, f"{value!r} is none of {', '.join(known)}")
+
+
+def _meanings() -> Collection[str]:
+    from optrace.ops.meanings import MEANINGS  # needs rows, which need this module
+
+    return MEANINGS

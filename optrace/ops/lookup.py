@@ -13,11 +13,20 @@ def lookup(api: str) -> Row | None:
 
 
 def equivalents(api: str) -> tuple[str, ...]:
-    """The other framework's names for the job of ``api``, the canonical ones first."""
+    """The other framework's names for the job of ``api``, the canonical ones first.
+
+    A name without a counterpart of its own has those of the rows with the same job, if there are any.
+    """
     found: dict[str, None] = {}
     late: dict[str, None] = {}
-    for row in table().rows_of(api):
-        names = row.names("paddle" if table().side_of(row, api) == "torch" else "torch")
+    rows = table().rows_of(api)
+    if not rows:
+        return ()
+    other = "paddle" if table().side_of(rows[0], api) == "torch" else "torch"
+    if not any(row.listed(other) for row in rows):
+        rows = [row for job in table().jobs_of(api) for row in table().rows_for(job)]
+    for row in rows:
+        names = row.names(other)
         found.update(dict.fromkeys(names[:1]))
         late.update(dict.fromkeys(names[1:]))
     return tuple({**found, **late})

@@ -50,7 +50,7 @@ class Table:
         self._jobs.clear()
 
     def rows_of(self, api: str) -> list[Row]:
-        """The rows that hold a name, or a pattern (``paddle._C_ops.*_grad``) that no name is more exact than."""
+        """The rows that hold a name, else those of the first pattern that fits (``paddle._C_ops.*_grad``)."""
         if api not in self._entries:
             matches = [e for pattern, e in self._patterns.items() if fnmatchcase(api, pattern)]
             self._entries[api] = matches[0] if matches else []
@@ -64,6 +64,9 @@ class Table:
         if api not in self._jobs:
             self._jobs[api] = frozenset(row.job or row.name for row in self.rows_of(api))
         return self._jobs[api]
+
+    def rows_for(self, job: str) -> list[Row]:
+        return [row for row in self.rows if (row.job or row.name) == job]
 
     def signatures(self, api: str) -> list[tuple[Row, Signature]]:
         """What ``api`` takes, one signature for each row it stands in."""

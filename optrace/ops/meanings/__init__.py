@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from optrace.errors import OpTableError
 from optrace.ops.meanings.base import Meaning
 from optrace.ops.meanings.indexing import Index
 from optrace.ops.meanings.pad import Pad
@@ -31,9 +30,5 @@ MEANINGS: dict[str, Meaning] = {
 
 
 def meaning(name: str) -> Meaning | None:
-    """The joint reading of that name, ``None`` for no name. Raises ``OpTableError`` for an unknown one."""
-    if not name:
-        return None
-    if name not in MEANINGS:
-        raise OpTableError(f"field meaning: {name!r} is none of {', '.join(MEANINGS)}")
-    return MEANINGS[name]
+    """The joint reading of that name, ``None`` for no name."""
+    return MEANINGS[name] if name else None
