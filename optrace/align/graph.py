@@ -23,6 +23,9 @@ CONTAINERS = frozenset(
         "torch.nn.functional.multi_head_attention_forward",
         "torch.nn.functional._scaled_dot_product_attention",
         "paddle.nn.functional.sparse_attention",
+        # Functions with a backward of their own.
+        "torch.autograd.Function.apply",
+        "paddle.autograd.PyLayer.apply",
     }
 )
 

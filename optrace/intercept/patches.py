@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from optrace.frameworks.base import Framework, Target
+from optrace.frameworks.training import training_of
 from optrace.intercept import references
 from optrace.intercept.divert import Diversion
 from optrace.intercept.wrappers import Receiver, recording, recording_property, unwrapped
@@ -88,6 +89,7 @@ class TargetPatches(Patches):
             self._target(target)
         owner, attribute = framework.module_call()
         self.add(Diversion(vars(owner)[attribute], enter))
+        self.add(training_of(framework.name).patch(receive))
 
     def replace(self, owner: Any, attribute: str, value: Any) -> None:
         """Have ``owner.attribute`` hold ``value`` while the patches are applied."""

@@ -6,6 +6,8 @@ import itertools
 import weakref
 from typing import Any
 
+from optrace.frameworks.base import Framework
+
 
 class Identities:
     """Numbers tensor objects as they are met; forgets them when they die, never keeps them alive."""
@@ -14,6 +16,9 @@ class Identities:
         self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._paths: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._count = itertools.count(1)
+        # What the frameworks' own version counters miss: fused optimizers, paddle's set_value, statistics.
+        self._extra: dict[int, int] = {}
+        self._seen: dict[int, int] = {}
 
     def uid(self, tensor: Any) -> int:
         found = self._known.get(id(tensor))
@@ -22,6 +27,21 @@ class Identities:
         number = next(self._count)
         self._known[id(tensor)] = (weakref.ref(tensor), number)
         return number
+
+    def version(self, framework: Framework, tensor: Any, uid: int) -> int:
+        """Which of the values of ``tensor`` this is; goes up with every in-place change that was noticed."""
+        return framework.inplace_version(tensor) + self._extra.get(uid, 0)
+
+    def refresh(self, uid: int) -> None:
+        """``tensor`` was changed in a way that its version counter does not show."""
+        self._extra[uid] = self._extra.get(uid, 0) + 1
+
+    def due(self, uid: int, epoch: int) -> bool:
+        """Whether ``uid`` is met for the first time in ``epoch``."""
+        if self._seen.get(uid) == epoch:
+            return False
+        self._seen[uid] = epoch
+        return True
 
     def name(self, tensor: Any, path: str) -> None:
         """Call ``tensor`` by its ``path``; the first name given wins."""

@@ -20,6 +20,7 @@ from optrace.trace.records import Call, Fingerprint, TensorRef
 if TYPE_CHECKING:
     from optrace.trace.shards import ShardReader
     from optrace.trace.spool import Spool
+from optrace.trace.training import TrainingRecord
 
 LEVELS = ("meta", "stats", "full")
 
@@ -40,6 +41,7 @@ class Trace:
         self.fingerprints: dict[tuple[int, int], Fingerprint] = {}
         self.functions: dict[str, Callable[..., Any]] = {}
         self.outputs: Any = None
+        self.training = TrainingRecord()
         self.errors: Counter[str] = Counter()
         self.meta: dict[str, Any] = {
             "id": uuid.uuid4().hex,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from optrace.frameworks.base import Framework
@@ -12,8 +13,9 @@ from optrace.trace.identity import Identities
 class ModulePaths:
     """Paths of modules below the root that was called first; names parameters on the way."""
 
-    def __init__(self, identities: Identities) -> None:
+    def __init__(self, identities: Identities, buffer: Callable[[Framework, str, Any], None]) -> None:
         self._identities = identities
+        self._buffer = buffer
         self._paths: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     def enter(self, framework: Framework, module: Any, is_root: bool) -> str:
@@ -27,8 +29,11 @@ class ModulePaths:
             known = self._paths.get(id(child))
             if known is None or known[0]() is not child:
                 self._paths[id(child)] = (weakref.ref(child), name)
-        for pairs in (framework.named_parameters(module), framework.named_buffers(module)):
-            for name, tensor in pairs:
-                if tensor is not None:
-                    self._identities.name(tensor, name)
+        for name, tensor in framework.named_parameters(module):
+            if tensor is not None:
+                self._identities.name(tensor, name)
+        for name, tensor in framework.named_buffers(module):
+            if tensor is not None:
+                self._identities.name(tensor, name)
+                self._buffer(framework, name, tensor)
         return self._paths[id(module)][1]

@@ -18,11 +18,13 @@ from optrace.trace.identity import Identities
 from optrace.trace.model import Trace
 from optrace.trace.modules import ModulePaths
 from optrace.trace.records import Call, DtypeRef, Opaque, TensorRef
+from optrace.trace.training import TrainingRecorder
 from optrace.transparent import transparent
 
 BACKWARD = frozenset(
     f"{name}.backward" for name in ("torch.Tensor", "torch.autograd", "paddle.Tensor", "paddle.autograd")
 ) | {"torch.autograd.grad", "paddle.grad"}
+HOOKS = frozenset({"torch.Tensor.register_hook", "paddle.Tensor.register_hook"})
 
 
 class _Thread(threading.local):
@@ -38,6 +40,17 @@ class _Thread(threading.local):
         self.first_order = True  # the backward pass under way makes no graph of its own
 
 
+class _Dispatched:
+    """A call that a tensor subclass is asked to make: what it calls is no longer the call itself."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+
+def _same(innermost: Any, function: Any) -> bool:
+    return innermost is function or (type(innermost) is _Dispatched and innermost.function is function)
+
+
 class Recorder:
     """Observer of all frameworks' calls; appends to ``trace``.
 
@@ -49,8 +62,10 @@ class Recorder:
         self.frameworks = frameworks
         self.thread = _Thread()
         self.identities = Identities()
-        self.modules = ModulePaths(self.identities)
         self.step = 0
+        self.training = TrainingRecorder(self)
+        self.modules = ModulePaths(self.identities, self.training.buffer)
+        self._epoch = 0  # goes up where parameters may have changed unseen
         self._lock = threading.Lock()
         self._keep_values = trace.level == "full"
         self._keep_stats = trace.level == "stats"
@@ -70,6 +85,8 @@ class Recorder:
         if thread.busy or not thread.functions:
             return thread.busy
         innermost = thread.functions[-1]
+        if type(innermost) is _Dispatched:
+            return innermost.function is function
         return innermost is function or not isinstance(innermost, FunctionType)
 
     @transparent
@@ -83,7 +100,7 @@ class Recorder:
     ) -> Any:
         thread = self.thread
         run = run or function
-        if thread.busy or (thread.functions and thread.functions[-1] is function):
+        if thread.busy or (thread.functions and _same(thread.functions[-1], function)):
             return run(*args, **kwargs)
         call = self._begin(thread, api, args, kwargs)
         if call is None:
@@ -122,6 +139,16 @@ class Recorder:
         finally:
             del thread.modules[depth:]
             thread.phase = before
+
+    @transparent
+    def dispatched(self, function: Callable[..., Any], run: Callable[..., Any], args: Any) -> Any:
+        functions = self.thread.functions
+        depth = len(functions)
+        try:
+            functions.append(_Dispatched(function))
+            return run(*args)
+        finally:
+            del functions[depth:]
 
     @transparent
     def quietly(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -166,9 +193,10 @@ class Recorder:
             self._check_stepping(thread)
         return thread.phase
 
-    def before_step(self, optimizer: Any) -> None:
-        """An optimizer is about to step."""
+    def before_step(self, optimizer: Any, parameters: Any = None) -> None:
+        """An optimizer is about to step; ``parameters`` are those of one that the framework does not know."""
         thread = self.thread
+        self._noting("optimizer", self.training.before_step, optimizer, parameters, "optimizer")
         # The frame that makes the step; an exception in it leaves no other sign that the step is over.
         thread.stepping = sys._getframe(2)
         thread.phase = "optimizer"
@@ -176,7 +204,24 @@ class Recorder:
     def after_step(self, optimizer: Any) -> None:
         thread = self.thread
         thread.stepping, thread.phase = None, "forward"
+        self._noting("optimizer", self.training.after_step, optimizer)
         self.step += 1
+        self._epoch += 1
+
+    def finish(self) -> None:
+        """The trace ends: no hook of ours stays behind."""
+        self._noting("hooks", self.training.close)
+
+    def _noting(self, what: str, function: Callable[..., None], *args: Any) -> None:
+        """Our own tensor work, whose errors are counted."""
+        thread = self.thread
+        before, thread.busy = thread.busy, True
+        try:
+            function(*args)
+        except Exception as error:
+            self.trace.count_error(what, error)
+        finally:
+            thread.busy = before
 
     def _check_stepping(self, thread: _Thread) -> None:
         """Leave the phase when the step has been left by an exception."""
@@ -192,6 +237,8 @@ class Recorder:
         thread.busy = True
         try:
             framework = next(f for f in self.frameworks if f.is_module(module))
+            if not thread.modules:
+                self._epoch += 1
             return self.modules.enter(framework, module, not thread.modules), type(module).__name__
         except Exception as error:
             self.trace.count_error("module", error)
@@ -235,6 +282,8 @@ class Recorder:
             framework = self._framework(call.api)
             call.outputs = self._record(framework, result)
             self._note_inplace(framework, call, args, kwargs)
+            if call.api in HOOKS and isinstance(call.positional[0], TensorRef):
+                self.training.hooked(framework, args[0], call.positional[0])
             self.trace.finish(call, function)
         except Exception as error:
             self.trace.count_error(call.api, error)
@@ -256,7 +305,7 @@ class Recorder:
         live = [(r, a) for r, a in zip(call.positional, args) if isinstance(r, TensorRef) and r.uid > 0]
         live += [(r, kwargs[k]) for k, r in call.keyword.items() if isinstance(r, TensorRef) and r.uid > 0]
         for ref, tensor in live:
-            if framework.inplace_version(tensor) != ref.version:
+            if self.identities.version(framework, tensor, ref.uid) != ref.version:
                 changed.append(self._record(framework, tensor))
         if changed:
             call.inplace = True
@@ -326,9 +375,12 @@ class Recorder:
 
     def _tensor(self, framework: Framework, tensor: Any) -> TensorRef:
         shape, dtype, device, strides, offset, storage, requires_grad = framework.info(tensor)
+        uid, path = self.identities.uid(tensor), self.identities.path(tensor)
+        if path is not None and self._keep_values and self.identities.due(uid, self._epoch):
+            self._check_version(framework, tensor, uid)
         ref = TensorRef(
-            self.identities.uid(tensor),
-            framework.inplace_version(tensor),
+            uid,
+            self.identities.version(framework, tensor, uid),
             shape,
             dtype,
             device,
@@ -336,12 +388,20 @@ class Recorder:
             offset,
             storage,
             requires_grad,
-            self.identities.path(tensor),
+            path,
         )
         trace = self.trace
         if self._keep_values:
             if not trace.holds(ref.key):
                 trace.keep(ref, framework, tensor)
+            if requires_grad and self.training.on and self.thread.phase not in ("backward", "optimizer"):
+                self.training.made(framework, tensor, ref)
         elif self._keep_stats and ref.key not in trace.fingerprints:
             trace.summarise(ref, framework, tensor)
         return ref
+
+    def _check_version(self, framework: Framework, tensor: Any, uid: int) -> None:
+        """A parameter or buffer may have been changed behind its version counter."""
+        known = self.trace.value_of((uid, self.identities.version(framework, tensor, uid)))
+        if known is not None and not np.array_equal(known, framework.to_numpy(tensor), equal_nan=known.dtype.kind in "fc"):
+            self.identities.refresh(uid)

@@ -88,6 +88,7 @@ class trace:  # noqa: N801 - used as a function
             )
 
     def _detach(self) -> None:
+        self._recorder.finish()
         with _lock:
             while self._cancel:
                 self._cancel.pop()()
