@@ -33,10 +33,10 @@ class Program:
                 sys.path.remove(self._path)
             self._code = _module_code(self._spec)
         else:
-            self.file = target
+            self.file = os.path.abspath(target)
             self._path = os.path.dirname(os.path.realpath(target))
-            self._code = _script_code(target)
-        self._argv = [self.file, *arguments]
+            self._code = _script_code(target, self.file)
+        self._argv = [self.file if as_module else target, *arguments]
 
     def run(self) -> None:
         """Execute it; whatever it raises passes through."""
@@ -58,14 +58,14 @@ def print_exception(error: BaseException) -> None:
     while traceback is not None and not _last_of_ours(traceback):
         traceback = traceback.tb_next
     own = traceback.tb_next if traceback is not None else error.__traceback__
-    sys.excepthook(type(error), error, own)
+    sys.excepthook(type(error), error.with_traceback(own), own)
 
 
 def _last_of_ours(traceback: TracebackType) -> bool:
     return traceback.tb_frame.f_code is Program.run.__code__
 
 
-def _script_code(path: str) -> CodeType:
+def _script_code(path: str, full: str) -> CodeType:
     if Path(path).is_dir():
         raise ScriptError(f"{path} is a folder; name a script, or use -m for a package")
     try:
@@ -74,7 +74,7 @@ def _script_code(path: str) -> CodeType:
     except OSError as error:
         raise ScriptError(f"can't open {path}: {error.strerror or error}") from error
     try:
-        return compile(source, path, "exec", dont_inherit=True)
+        return compile(source, full, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         raise ScriptError(f"{path} is not a Python script: {error}") from error
 
