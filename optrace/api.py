@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optrace.diagnose.compare import Comparison
+from optrace.diagnose.recorded import RecordedComparison
 from optrace.diagnose.run import run_model, sides
 from optrace.errors import ComparisonError
 from optrace.trace.model import Trace
@@ -27,10 +29,19 @@ def diff(
 
     a, b = _trace(base), _trace(raw)
     if a is b or a.meta["id"] == b.meta["id"]:
-        raise ComparisonError("both sides are the same trace; trace the base model and the raw model separately")
-    comparison = Comparison(a, b, rtol, atol)
-    findings, warnings, evidence = comparison.run()
-    return Report(a, b, findings, warnings, evidence, comparison.forced)
+        raise ComparisonError(
+            "both sides are the same trace; trace the base model and the raw model separately"
+        )
+    if a.level == b.level == "full" and _can_run(a) and _can_run(b):
+        forced = Comparison(a, b, rtol, atol)
+        return Report(a, b, *forced.run(), forced.forced)
+    recorded = RecordedComparison(a, b)
+    return Report(a, b, *recorded.run(), recorded)
+
+
+def _can_run(trace: Trace) -> bool:
+    """Whether the frameworks of a trace are here, so that its calls can be run again."""
+    return all(importlib.util.find_spec(name) is not None for name in trace.frameworks)
 
 
 def _trace(side: Trace | str | Path) -> Trace:

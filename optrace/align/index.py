@@ -55,7 +55,11 @@ def features(array: np.ndarray) -> _Features:
         flat = np.where(np.isfinite(flat), flat, 0.0)
         norm = float(np.sqrt(flat @ flat))
     sample = flat if flat.size <= _SAMPLE else flat[:_SAMPLE]
-    few = np.unique(sample[:64]).size <= FEW and (distinct := np.unique(sample)).size <= FEW and _round(distinct)
+    few = (
+        np.unique(sample[:64]).size <= FEW
+        and (distinct := np.unique(sample)).size <= FEW
+        and _round(distinct)
+    )
     return _Features(norm, bool(few))
 
 
@@ -122,7 +126,9 @@ class ValueIndex:
         return strict + loose
 
 
-def transposition(base: np.ndarray, raw: np.ndarray, dtype: str, reduction: int = 1) -> tuple[int, ...] | None:
+def transposition(
+    base: np.ndarray, raw: np.ndarray, dtype: str, reduction: int = 1
+) -> tuple[int, ...] | None:
     """Axes such that ``base.transpose(axes).reshape(raw.shape)`` equals ``raw``; ``None`` without any."""
     if base.ndim < 2 or base.ndim > 6:
         return None

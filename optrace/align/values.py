@@ -58,7 +58,9 @@ def difference(base: np.ndarray, raw: np.ndarray, dtype: str | None = None) -> D
     inf = math.inf
     if base.shape != raw.shape:
         return Difference(inf, inf, inf, inf, f"shape {list(base.shape)} vs {list(raw.shape)}", inf, inf)
-    if base.size == 0 or (base.dtype == raw.dtype and base.dtype.kind in "biuf" and np.array_equal(base, raw)):
+    if base.size == 0 or (
+        base.dtype == raw.dtype and base.dtype.kind in "biuf" and np.array_equal(base, raw)
+    ):
         return Difference(0.0, 0.0, 0.0, 0.0)
     if "c" in (base.dtype.kind, raw.dtype.kind):
         base, raw = base.astype(np.complex128), raw.astype(np.complex128)
@@ -68,7 +70,9 @@ def difference(base: np.ndarray, raw: np.ndarray, dtype: str | None = None) -> D
         same = (np.isnan(a) & np.isnan(b)) | (a == b)
         if not same[bad].all():
             where = np.unravel_index(int(np.flatnonzero(bad & ~same)[0]), a.shape)
-            return Difference(inf, inf, inf, inf, f"non-finite values differ first at {[int(i) for i in where]}", inf, inf)
+            return Difference(
+                inf, inf, inf, inf, f"non-finite values differ first at {[int(i) for i in where]}", inf, inf
+            )
         a, b = np.where(bad, 0.0, a), np.where(bad, 0.0, b)
     gap = np.abs(a - b)
     worst = float(gap.max())
@@ -122,7 +126,9 @@ def clearly_apart(base: np.ndarray, raw: np.ndarray, dtype: str, reduction: int 
     return not agree(difference(a, b, dtype), dtype, 4 * reduction)
 
 
-def agree(found: Difference, dtype: str, reduction: int = 1, rtol: float | None = None, atol: float | None = None) -> bool:
+def agree(
+    found: Difference, dtype: str, reduction: int = 1, rtol: float | None = None, atol: float | None = None
+) -> bool:
     """Whether a difference is rounding, for a result in ``dtype`` that sums ``reduction`` products."""
     if found.max_abs == 0.0:
         return True

@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from optrace.align.correspondence import Repair
 from optrace.align.graph import Graph, Key, Node
 from optrace.align.index import ValueIndex
 from optrace.align.values import Difference, difference
 from optrace.diagnose import repair
-from optrace.diagnose.expand import expand
 from optrace.diagnose.evidence import check_comparable, gather
-from optrace.diagnose.explain import Cause, explain
-from optrace.diagnose.findings import Error, ErrorFigures, Evidence, Finding, Kind, Spread, Warn
-from optrace.diagnose.forced import Forced, Repair
+from optrace.diagnose.expand import expand
+from optrace.diagnose.explain import explain
+from optrace.diagnose.findings import Cause, Error, ErrorFigures, Evidence, Finding, Kind, Spread, Warn
+from optrace.diagnose.forced import Forced
 from optrace.diagnose.hidden import differing_weights, hidden_calls
+from optrace.diagnose.merge import merged
 from optrace.diagnose.outcome import raised, reshaped_outputs
 from optrace.diagnose.region import culprit
 from optrace.diagnose.rounding import same_function
@@ -129,7 +131,11 @@ class Comparison:
             return
         h = verdict.hypothesis
         node, base = culprit(self.forced, region, h)
-        if node.index == h.node.index and base is not None and same_function(self.forced, node, h.raw_key, base, h.base_key):
+        if (
+            node.index == h.node.index
+            and base is not None
+            and same_function(self.forced, node, h.raw_key, base, h.base_key)
+        ):
             self._repair(h)
             return
         if base is None:
@@ -169,7 +175,9 @@ class Comparison:
         self.forced.matches.pop(h.raw_key, None)
         self.forced.run(h.node.index + 1)
 
-    def _report(self, node: Node, raw_key: Key, base: Call | None, base_key: Key | None, cause: Cause) -> None:
+    def _report(
+        self, node: Node, raw_key: Key, base: Call | None, base_key: Key | None, cause: Cause
+    ) -> None:
         wanted = None if base_key is None else self.base_trace.value(self.base.refs[base_key])
         dtype = self.raw.refs[raw_key].dtype
         observed = self.raw_trace.value(self.raw.refs[raw_key])
@@ -184,24 +192,15 @@ class Comparison:
                 raw=node.call,
                 argument=cause.argument,
                 parameter=cause.parameter,
-                error=Error(_figures(wanted, self.forced.own.get(raw_key), dtype), _figures(wanted, observed, dtype)),
+                error=Error(
+                    _figures(wanted, self.forced.own.get(raw_key), dtype), _figures(wanted, observed, dtype)
+                ),
                 differences=cause.differences,
                 suggestion=cause.suggestion,
                 spread=Spread(len(reach), bool(ends)),
                 step=node.call.step,
             )
         )
-
-
-def merged(findings: list[Finding]) -> list[Finding]:
-    """One finding where a line that runs several times goes wrong in the same way each time."""
-    kept: dict[tuple[object, ...], Finding] = {}
-    for f in findings:
-        where = (f.raw.site, f.raw.api, f.raw.module) if f.raw is not None else (f.message,)
-        first = kept.setdefault((f.kind, f.argument, f.parameter, *where), f)
-        if first is not f:
-            first.occurrences += 1
-    return list(kept.values())
 
 
 def _stage(call: Call) -> Any:
@@ -217,5 +216,3 @@ def _figures(base: np.ndarray | None, raw: np.ndarray | None, dtype: str) -> Err
         return None
     found: Difference = difference(base, raw, dtype)
     return ErrorFigures(*found[:5])
-
-

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from optrace import ops
+from optrace.align.correspondence import Correspondence
 from optrace.align.graph import Graph, Key
 from optrace.diagnose.findings import Evidence
-from optrace.diagnose.forced import Forced
 from optrace.errors import ComparisonError
+from optrace.trace.records import TensorRef
 
 
-def check_comparable(forced: Forced) -> None:
+def check_comparable(forced: Correspondence) -> None:
     """Raises ``ComparisonError`` for a trace against itself and for runs on other inputs."""
     base, raw = forced.base.trace, forced.raw.trace
     if base is raw or base.meta["id"] == raw.meta["id"]:
-        raise ComparisonError("both sides are the same trace; trace the base model and the raw model separately")
+        raise ComparisonError(
+            "both sides are the same trace; trace the base model and the raw model separately"
+        )
     read = [r for r in forced.raw.leaves if r.path is None and r.size > 0]
     known = [r for r in read if forced.matched(r.key)]
     theirs = [r for r in forced.base.leaves if r.path is None and r.size > 0]
     if read and theirs and not known:
-        mine = ", ".join(f"{r.dtype}{list(r.shape)}" for r in read[:4])
-        base_ = ", ".join(f"{r.dtype}{list(r.shape)}" for r in theirs[:4])
-        raise ComparisonError(
-            "the two runs had different inputs, so nothing can be said about the models: "
-            f"none of raw's inputs ({mine}) equals one of base's ({base_}); feed both sides the same numbers"
-        )
+        raise ComparisonError(inputs_differ(read, theirs))
 
 
-def gather(forced: Forced) -> Evidence:
+def inputs_differ(raw: list[TensorRef], base: list[TensorRef]) -> str:
+    """The message for two runs that were fed other numbers."""
+    mine, theirs = (", ".join(f"{r.dtype}{list(r.shape)}" for r in refs[:4]) for refs in (raw, base))
+    return (
+        "the two runs had different inputs, so nothing can be said about the models: "
+        f"none of raw's inputs ({mine}) equals one of base's ({theirs}); feed both sides the same numbers"
+    )
+
+
+def gather(forced: Correspondence) -> Evidence:
     """Counts over the calls of the forced run."""
     found = Evidence(base_calls=len(forced.base.nodes), raw_calls=len(forced.raw.nodes))
     fine = forced.accounted()
@@ -40,7 +47,9 @@ def gather(forced: Forced) -> Evidence:
             found.beyond_reasons[reason] = found.beyond_reasons.get(reason, 0) + 1
         elif not node.outputs or any(forced.matched(k) for k in node.outputs):
             found.compared += 1
-        elif all(fine.get(k, True) for k in node.outputs) and any(forced.raw.consumers.get(k) for k in node.outputs):
+        elif all(fine.get(k, True) for k in node.outputs) and any(
+            forced.raw.consumers.get(k) for k in node.outputs
+        ):
             found.grouped += 1
         else:
             found.unmatched_raw += 1

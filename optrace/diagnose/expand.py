@@ -87,7 +87,9 @@ def _adopt(graph: Graph, index: ValueIndex, call: Call, made: Call, names: dict[
     )
     adopted.__dict__["_trace"] = graph.trace
     inner = made.trace
-    for old, new in zip(tensors_in(made.outputs) + made.mutated, tensors_in(adopted.outputs) + adopted.mutated):
+    for old, new in zip(
+        tensors_in(made.outputs) + made.mutated, tensors_in(adopted.outputs) + adopted.mutated
+    ):
         value: np.ndarray | None = inner.value(old)
         if value is not None and new.key not in graph.refs:
             graph.trace.values[new.key] = value

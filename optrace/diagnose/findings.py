@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -37,6 +37,18 @@ class Spread(msgspec.Struct, frozen=True):
 
     calls: int = 0
     reaches_output: bool = False
+
+
+class Cause(NamedTuple):
+    """One explanation; ``base`` may be another call than the counterpart (a missing one, say)."""
+
+    kind: Kind
+    message: str
+    base: Call | None
+    argument: str | None = None
+    parameter: str | None = None
+    differences: tuple[ArgumentDifference, ...] = ()
+    suggestion: str = ""
 
 
 class Finding(msgspec.Struct):

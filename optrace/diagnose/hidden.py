@@ -7,7 +7,9 @@ from typing import NamedTuple
 from optrace import ops
 from optrace.align.graph import Key, Node
 from optrace.align.values import agree, difference
-from optrace.diagnose.explain import Cause, explain, proven_arguments
+from optrace.diagnose.argument_causes import proven_arguments
+from optrace.diagnose.explain import explain
+from optrace.diagnose.findings import Cause
 from optrace.diagnose.forced import Forced
 from optrace.diagnose.rounding import same_function
 from optrace.trace.records import Call, TensorRef, tensors_in
@@ -101,7 +103,9 @@ def differing_weights(forced: Forced) -> list[WeightDifference]:
     """Parameters read by calls that agreed, yet unlike those their counterparts read."""
     found = []
     for node in forced.raw.nodes:
-        mine = [r for r in tensors_in(node.call.positional) + tensors_in(node.call.keyword) if r.path is not None]
+        mine = [
+            r for r in tensors_in(node.call.positional) + tensors_in(node.call.keyword) if r.path is not None
+        ]
         wrong = [r for r in mine if not forced.matched(r.key)]
         if not wrong:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optrace import ops
 from optrace.align.graph import Key, Node
-from optrace.diagnose.explain import Cause
+from optrace.diagnose.findings import Cause
 from optrace.diagnose.forced import Forced
 from optrace.trace.records import Call, tensors_in
 
@@ -39,7 +39,9 @@ def raised(forced: Forced) -> list[tuple[Call, Call | None, str]]:
             continue
         if any(ops.same_job(call.api, api) for api in failed):
             continue  # both sides refuse
-        dtypes = " and ".join(dict.fromkeys(r.dtype for r in tensors_in(call.positional) + tensors_in(call.keyword)))
+        dtypes = " and ".join(
+            dict.fromkeys(r.dtype for r in tensors_in(call.positional) + tensors_in(call.keyword))
+        )
         base = next((c for c in theirs if ops.same_job(c.api, call.api) and c.error is None), None)
         text = f"{call.api} raised {call.error.splitlines()[0][:160]} (given {dtypes})"
         if base is not None:

@@ -26,7 +26,9 @@ def culprit(forced: Forced, region: list[Node], hypothesis: Hypothesis) -> tuple
     differing = [
         (node, base)
         for node, base in pairs
-        if base is not None and ops.same_job(node.call.api, base.api) and unusual_differences(forced, node, base)
+        if base is not None
+        and ops.same_job(node.call.api, base.api)
+        and unusual_differences(forced, node, base)
     ]
     # A move may well be written otherwise; what computes with other arguments is the likelier cause.
     for node, base in differing:
@@ -35,7 +37,9 @@ def culprit(forced: Forced, region: list[Node], hypothesis: Hypothesis) -> tuple
     if differing:
         return differing[0]
     for node, base in pairs:
-        leaves = [r for r in tensors_in(node.call.positional) + tensors_in(node.call.keyword) if r.path is not None]
+        leaves = [
+            r for r in tensors_in(node.call.positional) + tensors_in(node.call.keyword) if r.path is not None
+        ]
         if base is not None and any(not forced.matched(r.key) for r in leaves):
             return node, base
     return region[0], pairs[0][1] if pairs[0][1] is not None else hypothesis.base

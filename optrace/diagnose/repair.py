@@ -6,10 +6,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from optrace.align.correspondence import Repair
 from optrace.align.graph import Key, Node, made_by
 from optrace.align.index import is_weak
 from optrace.diagnose.arguments import moves
-from optrace.diagnose.forced import Forced, Repair
+from optrace.diagnose.forced import Forced
 from optrace.diagnose.replay import Unreplayable
 from optrace.ops import same_job
 from optrace.trace.records import Call, TensorRef, tensors_in
@@ -86,7 +87,10 @@ def propose(forced: Forced, node: Node, claimed: frozenset[int]) -> list[Hypothe
         if same and shared:
             score, how = 4.0 + shared + shape, "same call"
         elif same and near < 200:
-            score, how = 2.0 + shape + (call.module == node.call.module and call.module is not None), "same kind"
+            score, how = (
+                2.0 + shape + (call.module == node.call.module and call.module is not None),
+                "same kind",
+            )
         elif shape and (shared or near < 12):
             score, how = 1.0 + 0.5 * shared, "other call"
         else:
@@ -210,6 +214,10 @@ def best(forced: Forced, first: Node, claimed: frozenset[int]) -> Repairable:
             if _same_shape(forced, chosen.hypothesis) or (computes and chosen.share >= 0.8):
                 return Repairable(chosen, region, True)
             held = held or Repairable(chosen, list(region), False)
+        exact = next((v for v in verdicts if _reads_alike(forced, v.hypothesis)), None)
+        if exact is not None and node is first:
+            # The same kind of call on the same values, with another result: whatever follows, it is at fault.
+            return Repairable(exact, region, True)
         if fallback is None:
             likely = [v for v in verdicts if v.hypothesis.how in ("same call", "same kind")]
             # With nothing behind it to bear a repair out, the call that reads the same values will do.
@@ -224,6 +232,15 @@ def best(forced: Forced, first: Node, claimed: frozenset[int]) -> Repairable:
     if fallback is not None:
         return Repairable(fallback, [first], False)
     return Repairable(None, [first], False)
+
+
+def _reads_alike(forced: Forced, h: Hypothesis) -> bool:
+    """Whether the two calls do the same job on the same values and give results of one shape."""
+    if h.how != "same call" or h.base is None or not _same_shape(forced, h):
+        return False
+    theirs = {r.key for r in tensors_in(h.base.positional) + tensors_in(h.base.keyword)}
+    mine = [forced.base_keys(k) for k in h.node.inputs]
+    return len(theirs) == len(mine) and all(theirs & keys for keys in mine)
 
 
 def _same_shape(forced: Forced, h: Hypothesis) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,9 @@ def to_framework(framework: Framework, tree: Any) -> Any:
         return type(tree)(to_framework(framework, v) for v in tree)
     other = frameworks.of_tensor(tree)
     if other is not None and other is not framework:
-        raise InputError(f"a {other.name} tensor was given as input to a {framework.name} model; give numpy arrays")
+        raise InputError(
+            f"a {other.name} tensor was given as input to a {framework.name} model; give numpy arrays"
+        )
     return tree
 
 
@@ -59,7 +61,9 @@ def run_model(model: Any, inputs: Any, train: bool | None = False, level: str = 
     """The trace of one forward call of ``model``; its generator state and modes are restored."""
     framework = frameworks.of_module(model)
     fed = to_framework(framework, inputs)
-    args, kwargs = ((), fed) if isinstance(fed, dict) else (fed if isinstance(fed, (tuple, list)) else (fed,), {})
+    args, kwargs = (
+        ((), fed) if isinstance(fed, dict) else (fed if isinstance(fed, (tuple, list)) else (fed,), {})
+    )
     session = trace(level=level, frameworks=[framework.name])
     state = framework.rng_state()
     try:
@@ -70,7 +74,9 @@ def run_model(model: Any, inputs: Any, train: bool | None = False, level: str = 
             except TypeError as error:
                 if not recorded.calls:
                     names = ", ".join(kwargs) or f"{len(args)} positional"
-                    raise InputError(f"{type(model).__name__} can't be called with these inputs ({names}): {error}") from error
+                    raise InputError(
+                        f"{type(model).__name__} can't be called with these inputs ({names}): {error}"
+                    ) from error
                 raise
     except InputError:
         raise

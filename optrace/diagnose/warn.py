@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from optrace import ops
+from optrace.align.correspondence import Correspondence
 from optrace.diagnose.arguments import argument_differences
 from optrace.diagnose.findings import Warn
-from optrace.diagnose.forced import Forced
 from optrace.trace.records import Call, tensors_in
 
 
-def code_differences(forced: Forced) -> list[Warn]:
+def code_differences(forced: Correspondence) -> list[Warn]:
     """Arguments and result dtypes that differ although the values agree."""
     found: list[Warn] = []
     seen: set[tuple[object, ...]] = set()
@@ -35,14 +35,24 @@ def code_differences(forced: Forced) -> list[Warn]:
                     seen.add(mark)
                     text = f"{raw.api}: {d.name} is {d.raw_value!r}, base has {d.base_value!r}; this run's numbers agree"
                     found.append(Warn(text, base, raw, d.name))
-            mine, theirs = forced.raw.refs[key].dtype, [forced.base.refs[b].dtype for b in forced.base_keys(key)]
+            mine, theirs = (
+                forced.raw.refs[key].dtype,
+                [forced.base.refs[b].dtype for b in forced.base_keys(key)],
+            )
             if theirs and mine not in theirs and (raw.api, raw.site, "dtype") not in seen:
                 seen.add((raw.api, raw.site, "dtype"))
-                found.append(Warn(f"{raw.api} gives {mine}, base gives {theirs[0]}; the values agree", base, raw, "dtype"))
+                found.append(
+                    Warn(
+                        f"{raw.api} gives {mine}, base gives {theirs[0]}; the values agree",
+                        base,
+                        raw,
+                        "dtype",
+                    )
+                )
     return found
 
 
-def _reads_the_same(forced: Forced, base: Call, raw: Call) -> bool:
+def _reads_the_same(forced: Correspondence, base: Call, raw: Call) -> bool:
     """Whether the two calls' tensor arguments correspond one by one and have the same shapes."""
     mine = tensors_in(raw.positional) + tensors_in(raw.keyword)
     theirs = tensors_in(base.positional) + tensors_in(base.keyword)

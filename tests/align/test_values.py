@@ -53,7 +53,9 @@ def test_empty_arrays_are_equal(empty: np.ndarray) -> None:
     assert agree(difference(empty, empty.copy()), "float64")
 
 
-@given(hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=6), elements=st.floats(-1e6, 1e6, width=32)))
+@given(
+    hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=6), elements=st.floats(-1e6, 1e6, width=32))
+)
 def test_an_array_agrees_with_itself(a: np.ndarray) -> None:
     assert agree(difference(a, a.copy()), "float32")
 

@@ -129,7 +129,9 @@ def relu_instead(h: Any) -> Any:
         ("join", swapped, "paddle.concat", "order", "tensors"),
     ],
 )
-def test_the_mistake_is_named(step: str, mistake: Callable[..., Any], api: str, kind: str, argument: str | None) -> None:
+def test_the_mistake_is_named(
+    step: str, mistake: Callable[..., Any], api: str, kind: str, argument: str | None
+) -> None:
     report = compare(**{step: mistake})
     first = report.first
     assert first is not None and first.raw is not None

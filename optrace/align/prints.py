@@ -1,0 +1,91 @@
+"""Correspondence from what two runs recorded: fingerprints (or values), nothing run again."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections import defaultdict
+
+from optrace.align.correspondence import Correspondence
+from optrace.align.graph import Graph, Key
+from optrace.align.index import Layout, Match
+from optrace.align.sequence import relative_gap
+from optrace.align.values import difference
+from optrace.trace.records import Fingerprint, TensorRef
+
+# A relative error below this is the rounding of a whole run.
+ROUNDING = 2e-5
+# Rounding may grow along a run, by at most this much from one call to the next, and to no more than that.
+GROWTH, MOST = 10.0, 5e-4
+
+
+class Prints(Correspondence):
+    """Matches raw values to base values by fingerprint, allowing for rounding that has grown on the way."""
+
+    def __init__(self, base: Graph, raw: Graph, outputs: frozenset[Key]) -> None:
+        super().__init__(base, raw, outputs)
+        self.gaps: dict[Key, float] = {}
+        self.unknown: set[Key] = set()
+        self._by_size: dict[int, list[tuple[float, Key]]] = defaultdict(list)
+        for key, ref in base.refs.items():
+            found = base.trace.stats(ref)
+            if found is not None and found.count:
+                self._by_size[found.count].append((found.rms, key))
+        for row in self._by_size.values():
+            row.sort()
+        for leaf in raw.leaves:
+            self._match(leaf.key, ROUNDING)
+        for node in raw.nodes:
+            worst = max((self.gaps.get(k, 0.0) for k in node.inputs), default=0.0)
+            for key in node.outputs:
+                self._match(key, min(MOST, max(ROUNDING, GROWTH * worst)))
+
+    def stands_for(self, raw: TensorRef, base: TensorRef) -> bool:
+        if base.key in self.base_keys(raw.key):
+            return True
+        gap = self.gap(base, raw)
+        return math.isnan(gap) or gap <= ROUNDING
+
+    def gap(self, base: TensorRef, raw: TensorRef) -> float:
+        """How far two values are apart, relative to their size; ``nan`` when unknown, ``inf`` for other sizes."""
+        if base.size != raw.size:
+            return math.inf
+        a, b = self.base.trace.value(base), self.raw.trace.value(raw)
+        if a is not None and b is not None and a.shape == b.shape:
+            return difference(a, b, raw.dtype).scaled
+        return relative_gap(self.base.trace.stats(base), self.raw.trace.stats(raw), base.shape == raw.shape)
+
+    def _match(self, key: Key, limit: float) -> None:
+        ref = self.raw.refs[key]
+        mine = self.raw.trace.stats(ref)
+        if mine is None or not mine.count:
+            self.unknown.add(key)
+            return
+        if _says_little(mine):
+            self.weak.add(key)
+        row = self._by_size.get(mine.count, [])
+        slack = 2 * limit * mine.rms + 1e-30
+        low = bisect.bisect_left(row, (mine.rms - slack, (-(10**18), 0)))
+        found: list[tuple[float, Match]] = []
+        for rms, base_key in itertools.islice(row, low, None):
+            if rms > mine.rms + slack:
+                break
+            theirs = self.base.refs[base_key]
+            gap = self.gap(theirs, ref)
+            if gap <= limit:
+                found.append((gap, Match(base_key, Layout(None, ref.shape), theirs.shape == ref.shape)))
+        found.sort(key=lambda f: (not f[1].strict, f[0]))
+        self.matches[key] = [m for _, m in found]
+        if found:
+            self.gaps[key] = found[0][0]
+
+
+def _says_little(found: Fingerprint) -> bool:
+    """Whether a value is a constant, a mask of ones and zeros, or a mask filled with huge numbers."""
+    if found.minimum == found.maximum:
+        return True
+    zero_one = (found.minimum, found.maximum) == (0.0, 1.0) and math.isclose(
+        found.rms**2, found.mean, rel_tol=1e-6
+    )
+    return zero_one or (found.maximum == 0.0 and found.minimum <= -1e3)

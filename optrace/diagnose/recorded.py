@@ -1,0 +1,131 @@
+"""Findings from what two runs recorded, nothing run again: fingerprints, or values without a framework.
+
+Errors travel here. So a call is blamed only where all it reads agrees and its result does not; behind
+such a call, only arguments that differ are reported.
+"""
+
+from __future__ import annotations
+
+import math
+
+from optrace import ops
+from optrace.align.graph import Graph, Key, Node
+from optrace.align.prints import Prints
+from optrace.align.sequence import pairs
+from optrace.diagnose.argument_causes import argument_cause
+from optrace.diagnose.evidence import check_comparable, gather
+from optrace.diagnose.explain import explain
+from optrace.diagnose.findings import Cause, Error, ErrorFigures, Evidence, Finding, Spread, Warn
+from optrace.diagnose.merge import merged
+from optrace.diagnose.siblings import unusual_differences
+from optrace.diagnose.warn import code_differences
+from optrace.errors import ComparisonError
+from optrace.trace.model import Trace
+from optrace.trace.records import Call, tensors_in
+
+
+class RecordedComparison:
+    """One comparison of two traces as they are."""
+
+    def __init__(self, base: Trace, raw: Trace) -> None:
+        self.base, self.raw = Graph(base), Graph(raw)
+        for side, graph in (("base", self.base), ("raw", self.raw)):
+            if not graph.nodes:
+                raise ComparisonError(f"the {side} trace holds no framework call that could be compared")
+        known = [r.key for r in tensors_in(raw.outputs)]
+        outputs = frozenset([k for k in known if k in self.raw.producer] or self.raw.sinks())
+        self.prints = Prints(self.base, self.raw, outputs)
+        self.findings: list[Finding] = []
+        if len(self.prints.unknown) == len(self.raw.refs):
+            raise ComparisonError(
+                "these traces hold no values and no fingerprints (level 'meta'), so nothing can be said about "
+                "the numbers; record them with level 'stats' or 'full'"
+            )
+
+    def run(self) -> tuple[list[Finding], list[Warn], Evidence]:
+        check_comparable(self.prints)
+        roots = [n for n in self.prints.roots() if not self.prints.unknown.intersection(n.outputs)]
+        if roots:
+            counterparts = {r.index: b for b, r in pairs(self.base, self.raw)}
+            tainted = self._roots(roots, counterparts)
+            self._behind(tainted, counterparts)
+        self.findings.sort(key=lambda f: f.raw.id if f.raw is not None else -1)
+        return merged(self.findings), code_differences(self.prints), gather(self.prints)
+
+    def _roots(self, roots: list[Node], counterparts: dict[int, Node]) -> set[Key]:
+        """Report the calls whose inputs agree and whose result does not; returns all that depends on them."""
+        certain = [n for n in roots if not self.prints.witnessed(n)] or roots
+        tainted: set[Key] = set()
+        for node in certain:
+            if not tainted.isdisjoint(node.inputs):
+                continue
+            base = self._reads_the_same(node) or counterparts.get(node.index)
+            key = node.outputs[0]
+            if base is None:
+                text = f"from {node.call.api} on, the raw side's values are none of base's"
+                self._add(node, key, None, Cause("value", text, None))
+            else:
+                base_key = base.outputs[0] if base.outputs else tensors_in(base.call.outputs)[0].key
+                self._add(node, key, base_key, explain(self.prints, node, key, base.call, base_key))
+            tainted.update(node.outputs)
+            for i in self.raw.descendants(node.index):
+                tainted.update(self.raw.nodes[i].outputs)
+        return tainted
+
+    def _reads_the_same(self, node: Node) -> Node | None:
+        """The base call of the same kind that reads a value ``node`` reads."""
+        read = frozenset().union(
+            *(self.prints.base_keys(k) for k in node.inputs if k not in self.prints.weak)
+        )
+        for key in sorted(read):
+            for i in self.base.consumers.get(key, ()):
+                if ops.same_job(self.base.nodes[i].call.api, node.call.api):
+                    return self.base.nodes[i]
+        return None
+
+    def _behind(self, tainted: set[Key], counterparts: dict[int, Node]) -> None:
+        """Differing arguments of calls that a wrong value reaches: their own numbers can't be judged."""
+        reported = {f.raw.id for f in self.findings if f.raw is not None}
+        for node in self.raw.nodes:
+            base = counterparts.get(node.index)
+            if base is None or node.call.id in reported or tainted.isdisjoint(node.outputs):
+                continue
+            if not ops.same_job(base.call.api, node.call.api) or not self._in_place(node, base):
+                continue
+            found = unusual_differences(self.prints, node, base.call)
+            if found:
+                self._add(node, node.outputs[0], None, argument_cause(base.call, node.call, found))
+
+    def _in_place(self, node: Node, base: Node) -> bool:
+        """Whether two calls behind a wrong value still read and make tensors of the same shapes."""
+
+        def shapes(graph: Graph, n: Node) -> list[tuple[int, ...]]:
+            return [graph.refs[k].shape for k in (*n.inputs, *n.outputs) if len(graph.refs[k].shape) != 2]
+
+        return shapes(self.raw, node) == shapes(self.base, base)
+
+    def _add(self, node: Node, key: Key, base_key: Key | None, cause: Cause) -> None:
+        base: Call | None = cause.base
+        observed = None
+        if base_key is not None:
+            gap = self.prints.gap(self.base.refs[base_key], self.raw.refs[key])
+            observed = ErrorFigures(math.nan, math.nan, gap, math.nan, "estimated from fingerprints")
+        reach = self.raw.descendants(node.index)
+        ends = self.prints.outputs.intersection(
+            k for i in (node.index, *reach) for k in self.raw.nodes[i].outputs
+        )
+        self.findings.append(
+            Finding(
+                kind=cause.kind,
+                message=cause.message,
+                base=base,
+                raw=node.call,
+                argument=cause.argument,
+                parameter=cause.parameter,
+                error=Error(None, observed),
+                differences=cause.differences,
+                suggestion=cause.suggestion,
+                spread=Spread(len(reach), bool(ends)),
+                step=node.call.step,
+            )
+        )
