@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from optrace.frameworks import torch_regions
@@ -36,7 +37,8 @@ _CODED = {
 _CODES = {np.dtype(scalar): (code, dtype) for dtype, (code, scalar) in _CODED.items()}
 
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-_no_subclass = torch._C.DisableTorchFunctionSubclass
+# Our own look at a tensor is no business of its subclass or of the program's modes.
+_aside = torch._C.DisableTorchFunction
 _strided = torch.strided
 
 
@@ -57,10 +59,8 @@ class TorchFramework(Framework):
         return not _is_wrapped(obj)
 
     def info(self, tensor: Any) -> TensorInfo:
-        if type(tensor) not in _PLAIN:
-            with _no_subclass():
-                return self._info(tensor)
-        return self._info(tensor)
+        with _aside():
+            return self._info(tensor)
 
     def _info(self, tensor: Any) -> TensorInfo:
         device = tensor.device
@@ -88,12 +88,13 @@ class TorchFramework(Framework):
 
     def inplace_version(self, tensor: Any) -> int:
         try:
-            return tensor._version
+            with _aside():
+                return tensor._version
         except RuntimeError:  # inference tensors keep none
             return 0
 
     def to_numpy(self, tensor: Any) -> np.ndarray:
-        with torch.no_grad(), _no_subclass():
+        with torch.no_grad(), _unseen():
             plain = _dense(tensor)
             coded = _CODED.get(plain.dtype)
             if coded is None:
@@ -114,7 +115,7 @@ class TorchFramework(Framework):
         return tensor.requires_grad_(requires_grad)
 
     def snapshot(self, tensor: Any) -> Any:
-        with torch.no_grad(), _no_subclass():
+        with torch.no_grad(), _unseen():
             return tensor.detach().clone()
 
     # -- dtypes ----------------------------------------------------------------------------------
@@ -231,6 +232,17 @@ class TorchFramework(Framework):
                 handles.pop().remove()
 
         return undo
+
+
+@contextmanager
+def _unseen() -> Iterator[None]:
+    """Within it, no subclass and no mode of the program sees what is computed."""
+    with _aside():
+        if torch._C._len_torch_dispatch_stack():
+            with _disable_current_modes():
+                yield
+        else:
+            yield
 
 
 def _nested_shape(tensor: Any) -> tuple[int, ...]:

@@ -124,7 +124,7 @@ class _Mode(TorchFunctionMode):
                 if getattr(handler, "__func__", None) in _DEFAULT:
                     break
                 with self:
-                    result = cls.__torch_function__(func, types_, args, kwargs)
+                    result = self._hub.dispatched(original, handler, (func, types_, args, kwargs))
                 if result is not NotImplemented:
                     return result
         return original(*args, **kwargs)

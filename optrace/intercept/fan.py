@@ -55,6 +55,12 @@ class Fan:
         return function(module, *args, **kwargs)
 
     @transparent
+    def dispatched(self, function: Callable[..., Any], run: Callable[..., Any], args: Any) -> Any:
+        for observer in self._observers:
+            run = partial(_dispatched, observer, function, run)
+        return run(*args)
+
+    @transparent
     def quietly(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         for observer in reversed(self._observers):
             function = partial(_unpacked, observer.quietly, function)
@@ -87,3 +93,8 @@ def _unpacked(call: Callable[..., Any], function: Callable[..., Any], *args: Any
 @transparent
 def _with_module(observer: Observer, function: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
     return observer.module_call(module, function, args, kwargs)
+
+
+@transparent
+def _dispatched(observer: Observer, function: Callable[..., Any], run: Callable[..., Any], *args: Any) -> Any:
+    return observer.dispatched(function, run, args)

@@ -168,6 +168,12 @@ class Hub:
         observer = self._observer
         return observer is None or observer.is_open(function)
 
+    @transparent
+    def dispatched(self, function: Callable[..., Any], run: Callable[..., Any], args: Any) -> Any:
+        """``run(*args)``, in which a tensor subclass makes the call ``function`` its own way."""
+        observer = self._observer
+        return run(*args) if observer is None else observer.dispatched(function, run, args)
+
     # -- regions ---------------------------------------------------------------------------------
 
     def _find_regions(self) -> None:

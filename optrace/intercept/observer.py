@@ -29,6 +29,9 @@ class Observer(Protocol):
     def module_call(self, module: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """``function(module, *args, **kwargs)``, a module's ``__call__``."""
 
+    def dispatched(self, function: Callable[..., Any], run: Callable[..., Any], args: Any) -> Any:
+        """``run(*args)``, in which a tensor subclass makes the call ``function`` its own way."""
+
     def quietly(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """A call in which nothing is to be recorded: the printing of a tensor."""
 
