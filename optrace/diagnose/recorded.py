@@ -36,7 +36,7 @@ class RecordedComparison:
         outputs = frozenset([k for k in known if k in self.raw.producer] or self.raw.sinks())
         self.prints = Prints(self.base, self.raw, outputs)
         self.findings: list[Finding] = []
-        if len(self.prints.unknown) == len(self.raw.refs):
+        if not self.prints.matches:
             raise ComparisonError(
                 "these traces hold no values and no fingerprints (level 'meta'), so nothing can be said about "
                 "the numbers; record them with level 'stats' or 'full'"
