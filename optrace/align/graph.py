@@ -7,7 +7,8 @@ such as multi-head attention opened). *Values* are tensors at one version, keyed
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, TensorRef, tensors_in
@@ -30,7 +31,8 @@ CONTAINERS = frozenset(
 )
 
 
-class Node(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
     """One call with the values it reads and makes. ``index`` is its place in the graph."""
 
     index: int
@@ -103,7 +105,7 @@ class Graph:
 
     def sinks(self) -> list[Key]:
         """Values nobody reads; of a call with several outputs only those of a call none of which is read."""
-        found = []
+        found: list[Key] = []
         for node in self.nodes:
             if not any(self.consumers.get(k) for k in node.outputs):
                 found.extend(node.outputs)

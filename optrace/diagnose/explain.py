@@ -81,7 +81,7 @@ def _inputs(c: Correspondence, node: Node, base: Call) -> Cause | None:
 def _usual(c: Correspondence, base: TensorRef) -> bool:
     """Whether base's value comes from a call that the raw side does without, here and elsewhere."""
     makers = c.base.makers.get(base.key)
-    return bool(makers) and usually_missing(c, makers[0])
+    return makers is not None and usually_missing(c, makers[0])
 
 
 def _unknown_leaf(c: Correspondence, ref: TensorRef) -> bool:

@@ -36,12 +36,12 @@ def culprit(forced: Forced, region: list[Node], hypothesis: Hypothesis) -> tuple
             return node, base
     if differing:
         return differing[0]
-    for node, base in pairs:
+    for node, counterpart in pairs:
         leaves = [
             r for r in tensors_in(node.call.positional) + tensors_in(node.call.keyword) if r.path is not None
         ]
-        if base is not None and any(not forced.matched(r.key) for r in leaves):
-            return node, base
+        if counterpart is not None and any(not forced.matched(r.key) for r in leaves):
+            return node, counterpart
     return region[0], pairs[0][1] if pairs[0][1] is not None else hypothesis.base
 
 

@@ -53,7 +53,7 @@ def test_inputs_that_do_not_fit() -> None:
 def test_a_model_that_raises_keeps_the_trace_up_to_there() -> None:
     class Broken(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            y = torch.relu(x)
+            torch.relu(x)
             raise ValueError("on purpose")
 
     with pytest.raises(ModelError, match="on purpose") as caught:
