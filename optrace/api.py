@@ -33,6 +33,11 @@ def diff(
             "both sides are the same trace; trace the base model and the raw model separately"
         )
     if a.level == b.level == "full" and _can_run(a) and _can_run(b):
+        if a.training and b.training:
+            from optrace.training.compare import TrainingComparison
+
+            training = TrainingComparison(a, b, rtol, atol)
+            return Report(a, b, *training.run(), training.forced)
         forced = Comparison(a, b, rtol, atol)
         return Report(a, b, *forced.run(), forced.forced)
     recorded = RecordedComparison(a, b)
@@ -81,6 +86,14 @@ def auto_diff(
 
         assign_weight(base_model, raw_model, inputs, layer_map=layer_map)
     base_inputs, raw_inputs = sides(base_model, raw_model, inputs)
+    if loss_fns is not None or optimizers is not None or steps > 1:
+        from optrace.training.loop import run_training
+
+        base_loss, raw_loss = loss_fns if loss_fns is not None else (None, None)
+        base_optimizer, raw_optimizer = optimizers if optimizers is not None else (None, None)
+        base = run_training(base_model, base_inputs, base_loss, base_optimizer, steps, train)
+        raw = run_training(raw_model, raw_inputs, raw_loss, raw_optimizer, steps, train)
+        return diff(base, raw, rtol, atol)
     base = run_model(base_model, base_inputs, train)
     raw = run_model(raw_model, raw_inputs, train)
     return diff(base, raw, rtol, atol)

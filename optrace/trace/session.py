@@ -103,7 +103,17 @@ class trace:  # noqa: N801 - used as a function
     def name(self, module: Any) -> None:
         """Name parameters and modules from ``module`` down before it is called."""
         framework = adapters.of_module(module)
-        self._recorder.modules.enter(framework, module, True)
+        self._recorder.quietly(self._recorder.modules.enter, (framework, module, True), {})
+
+    def in_phase(self, phase: str, function: Callable[..., Any], *args: Any) -> Any:
+        """``function(*args)``, whose calls belong to ``phase``."""
+        return self._recorder.in_phase(phase, function, args, {})
+
+    def step(self, optimizer: Any, parameters: Iterable[Any]) -> None:
+        """``optimizer.step()`` of an optimizer that the framework does not know."""
+        self._recorder.before_step(optimizer, parameters)
+        optimizer.step()
+        self._recorder.after_step(optimizer)
 
     def record(self, tree: Any) -> Any:
         """References to the tensors in ``tree`` (dataclasses and mappings included), as recorded."""

@@ -1,0 +1,1 @@
+"""Loss, backward, optimizer and multi-step comparison."""

@@ -1,0 +1,154 @@
+"""Two traces of training, compared step by step and stage by stage."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optrace.align.graph import Key
+from optrace.diagnose.compare import Comparison
+from optrace.diagnose.findings import Evidence, Finding, Warn
+from optrace.diagnose.forced import Forced
+from optrace.diagnose.merge import merged
+from optrace.errors import ComparisonError
+from optrace.trace.model import Trace
+from optrace.training.backward import Backward, Mismatch
+from optrace.training.blame import blame
+from optrace.training.buffers import Buffers
+from optrace.training.flow import Flow
+from optrace.training.optimizer import Steps
+from optrace.training.pairs import Pairs
+from optrace.training.steps import StepTrace, computes, cut
+
+# Recorded gradients of parameters that are farther apart (relative) are looked into: in the first step, and
+# later, when parameters have begun to drift by rounding.
+_FIRST, _LATER = 1e-4, 1e-2
+
+
+class TrainingComparison:
+    """Findings of all steps, each step judged from base's state at its start."""
+
+    def __init__(self, base: Trace, raw: Trace, rtol: float | None = None, atol: float | None = None) -> None:
+        self.base, self.raw = base, raw
+        self._tolerances = rtol, atol
+        self._pairs = Pairs()
+        self._buffers = Buffers(base, raw)
+        self.findings: list[Finding] = []
+        self.warnings: list[Warn] = []
+        self.evidence = Evidence()
+        self.forced: Forced | None = None
+
+    def run(self) -> tuple[list[Finding], list[Warn], Evidence]:
+        theirs = [s for s in cut(self.base) if computes(s)]
+        mine = [s for s in cut(self.raw) if computes(s)]
+        if not theirs or not mine:
+            side = "base" if not theirs else "raw"
+            raise ComparisonError(f"the {side} trace holds no framework call that could be compared")
+        for number, (base, raw) in enumerate(zip(theirs, mine)):
+            if not self._step(base, raw, number):
+                break
+        self._counts()
+        self.findings = merged(self.findings)
+        self.warnings.extend(self._buffers.warnings)
+        return self.findings, _distinct(self.warnings), self.evidence
+
+    # -- one step --------------------------------------------------------------------------------
+
+    def _step(self, base: StepTrace, raw: StepTrace, number: int) -> bool:
+        """Compare one step; false when the rest can't be compared."""
+        comparison = Comparison(base, raw, *self._tolerances)
+        self._pairs.apply(comparison)
+        try:
+            findings, warnings, evidence = comparison.run()
+        except ComparisonError as error:
+            if number == 0:
+                raise
+            text = f"step {number}: {error}"
+            self.findings.append(Finding("input", text, step=number))
+            return False
+        self.forced = self.forced or comparison.forced
+        self._pairs.learn(comparison.forced)
+        for finding in findings:
+            finding.stage = _stage(finding, raw)
+            finding.step = number
+        _add(self.evidence, evidence)
+        self.warnings.extend(warnings)
+        backward = Backward(comparison.forced, Flow(base, comparison.base), Flow(raw, comparison.raw), self._pairs.parameters)
+        found = [*findings, *self._backward(backward, number)]
+        steps = Steps(base, raw, self._pairs)
+        found += steps.run(self._reached(backward))
+        found += self._buffers.run(comparison.forced, raw.step)
+        for finding in found:
+            finding.step = number
+        self.findings.extend(found)
+        self.warnings.extend(steps.warnings)
+        return True
+
+    def _backward(self, backward: Backward, number: int) -> list[Finding]:
+        if not (backward.base.arriving and backward.raw.arriving):
+            return []
+        deviating = backward.deviating(_FIRST if number == 0 else _LATER)
+        if not deviating:
+            return []
+        found = []
+        for mismatch in backward.run():
+            ends = [r for r in deviating if r.key in _upstream(backward, mismatch)]
+            if ends:
+                named = next((r.path for r in ends if r.path is not None), None)
+                found.append(blame(backward, mismatch, named, number))
+        return found
+
+    def _reached(self, backward: Backward) -> dict[int, tuple[np.ndarray | None, np.ndarray | None]]:
+        """For each raw parameter, base's and raw's recorded gradient in raw's layout."""
+        found = {}
+        theirs = {r.uid: r.key for r in backward.forced.base.leaves}
+        for ref in backward.ends():
+            pair = self._pairs.parameters.get(ref.uid)
+            if pair is None or pair.uid not in theirs:
+                continue
+            base = backward.base.gradient(theirs[pair.uid])
+            laid = pair.layout.apply(base) if base is not None and base.size == ref.size else None
+            found[ref.uid] = (laid, backward.raw.gradient(ref.key))
+        return found
+
+    def _counts(self) -> None:
+        theirs, mine = len(self.base.training.steps), len(self.raw.training.steps)
+        if theirs and mine and theirs != mine:
+            text = f"base makes {theirs} optimizer steps, raw {mine}"
+            self.findings.append(Finding("missing_op" if mine < theirs else "extra_op", text, "optimizer"))
+
+
+def _upstream(backward: Backward, mismatch: Mismatch) -> set[Key]:
+    """The value itself and all that it was made from."""
+    found, stack = set(), [mismatch.key]
+    while stack:
+        key = stack.pop()
+        if key in found:
+            continue
+        found.add(key)
+        unit = backward.raw.makers.get(key)
+        if unit is not None:
+            stack.extend(r.key for r in unit.inputs)
+    return found
+
+
+def _stage(finding: Finding, raw: StepTrace) -> str:  # type: ignore[return]
+    """Calls outside every module, after one has run, make the loss."""
+    call = finding.raw
+    if finding.stage != "forward" or call is None or call.module is not None:
+        return finding.stage
+    return "loss" if any(c.module is not None and c.id < call.id for c in raw.calls) else "forward"
+
+
+def _add(total: Evidence, part: Evidence) -> None:
+    for name in ("compared", "grouped", "unmatched_base", "unmatched_raw", "beyond", "base_calls", "raw_calls"):
+        setattr(total, name, getattr(total, name) + getattr(part, name))
+    for reason, count in part.beyond_reasons.items():
+        total.beyond_reasons[reason] = total.beyond_reasons.get(reason, 0) + count
+
+
+def _distinct(warnings: list[Warn]) -> list[Warn]:
+    kept: dict[tuple[object, ...], Warn] = {}
+    for w in warnings:
+        where = w.raw.site if w.raw is not None else None
+        kept.setdefault((w.message if where is None else w.argument, where, w.raw.api if w.raw else None), w)
+    return list(kept.values())
