@@ -1,13 +1,17 @@
-"""The report as one self-contained HTML file: no network, no script needed to read it."""
+"""The report as one self-contained HTML file: no network, no script needed to read the findings."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-from optrace.report import excerpt
+from optrace.report import excerpt, rows
 from optrace.report import text as words
 from optrace.report.jsonfile import save
 from optrace.version import __version__
@@ -26,8 +30,18 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters["clean"] = words.clean
-    page = environment.get_template("report.html.j2")
-    return page.render(report=report, words=words, excerpt=excerpt, version=__version__)
+    # The page allows this one script, by its hash, and nothing from anywhere else.
+    script = resources.files("optrace.report").joinpath("templates/report.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        words=words,
+        excerpt=excerpt,
+        calls=rows.packed(rows.facing(report)),
+        script=Markup(script),
+        script_hash=digest,
+        version=__version__,
+    )
 
 
 def write(report: Report, path: Path) -> None:

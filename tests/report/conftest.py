@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
+from handmade import chain, linked, trace_of
 
 from optrace.diagnose.findings import (
     ArgumentDifference,
@@ -18,22 +18,12 @@ from optrace.diagnose.findings import (
 )
 from optrace.report.model import Report
 from optrace.trace.model import Trace
-from optrace.trace.records import Call, Site, TensorRef
+from optrace.trace.records import Site, TensorRef
 
 SOURCE = """def forward(self, x):
     x = self.linear(x)
     return self.norm(x)
 """
-
-
-def trace_of(framework: str, api: str, site: Site, **arguments: Any) -> Trace:
-    trace = Trace("full")
-    trace.meta["versions"] = {framework: "1.2.3"}
-    x = TensorRef(1, 0, (2, 3), "float32")
-    trace.append(
-        Call(0, api, framework, [x], arguments, x, site, module="encoder.0.norm", module_type="LayerNorm")
-    )
-    return trace
 
 
 @pytest.fixture
@@ -102,4 +92,15 @@ def hostile(site: Site) -> Report:
         suggestion=HOSTILE,
     )
     evidence = Evidence(beyond=1, beyond_reasons={HOSTILE: 1})
-    return Report(base, raw, [finding], [Warn(HOSTILE, base.calls[0])], evidence)
+    for trace in (base, raw):
+        trace.calls[0].outputs = TensorRef(2, 0, (2, 3), "float32")
+    report = Report(base, raw, [finding], [Warn(HOSTILE, base.calls[0])], evidence)
+    return linked(report, {0: 0})
+
+
+@pytest.fixture
+def side_by_side(site: Site) -> Report:
+    """Four calls of raw: the second in a group, the last with no counterpart; base has one of its own."""
+    base = chain("torch", ["torch.a", "torch.only", "torch.c"], site)
+    raw = chain("paddle", ["paddle.a", "paddle.grouped", "paddle.c", "paddle.more"], site)
+    return linked(Report(base, raw, [], [], Evidence()), {0: 0, 2: 2})

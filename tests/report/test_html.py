@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+from handmade import chain, linked
+
+from optrace.diagnose.findings import Evidence
 from optrace.report.html import render
 from optrace.report.model import Report
+from optrace.report.rows import facing
+from optrace.trace.records import Site
 
 _VOID = frozenset({"meta", "br", "link", "img", "input", "hr"})
 
@@ -76,10 +85,51 @@ def test_nothing_is_loaded(bad: Report) -> None:
 def test_hostile_text_stays_text(hostile: Report) -> None:
     text = render(hostile)
     page = Page(text)
-    assert "script" not in page.tags
+    # Only the two scripts of ours, and the first holds nothing but data.
+    assert page.tags.count("script") == 2
+    assert "alert(1)" in page.text
     assert "{{ 7*7 }}" in page.text
     assert not any(ord(c) < 32 and c != "\n" for c in text)
     assert "\u202e" not in text
+
+
+def test_calls_face_each_other(side_by_side: Report) -> None:
+    found = [
+        (row.state, row.base.api if row.base else None, row.raw.api if row.raw else None)
+        for row in facing(side_by_side)
+    ]
+    assert found == [
+        ("equal", "torch.a", "paddle.a"),
+        ("group", None, "paddle.grouped"),
+        ("base", "torch.only", None),
+        ("equal", "torch.c", "paddle.c"),
+        ("raw", None, "paddle.more"),
+    ]
+
+
+def test_the_list_of_calls_is_data(side_by_side: Report) -> None:
+    text = render(side_by_side)
+    start = text.index('id="calls-data">') + len('id="calls-data">')
+    data = json.loads(text[start : text.index("</script>", start)])
+    assert len(data["rows"]) == 5
+    state, base, raw = data["rows"][0]
+    assert data["states"][state] == "equal"
+    assert [data["texts"][side[1]] for side in (base, raw)] == ["torch.a", "paddle.a"]
+
+
+def test_the_page_allows_its_own_script_alone(side_by_side: Report) -> None:
+    text = render(side_by_side)
+    start = text.rindex("<script>") + len("<script>")
+    digest = hashlib.sha256(text[start : text.rindex("</script>")].encode()).digest()
+    assert f"script-src &#39;sha256-{base64.b64encode(digest).decode()}" in text.replace("'", "&#39;")
+
+
+@pytest.mark.slow
+def test_many_calls_make_a_page_of_bearable_size(site: Site) -> None:
+    apis = [f"torch.call{i % 50}" for i in range(100_000)]
+    sides = (chain(side, apis, site) for side in ("torch", "paddle"))
+    report = linked(Report(*sides, [], [], Evidence()), {i: i for i in range(100_000)})
+    assert len(render(report)) < 10_000_000
 
 
 def test_it_is_written(bad: Report, tmp_path: Path) -> None:
