@@ -76,7 +76,8 @@ def argument_text(base: Call, raw: Call, found: list[ArgumentDifference]) -> str
         else f"{first.base_name} (here {first.raw_name})"
     )
     unset = "" if first.raw_name is None or first.raw_name in raw.args else " by default"
-    return f"{raw.api}: {label} is {mine}{unset}, base has {theirs}"
+    same = ", which means something else there" if mine == theirs else ""
+    return f"{raw.api}: {label} is {mine}{unset}, base has {theirs}{same}"
 
 
 def _shown(value: Any) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from optrace.align.correspondence import Repair
 from optrace.align.graph import Graph, Key, Node
 from optrace.align.index import ValueIndex
-from optrace.align.values import Difference, difference
+from optrace.align.values import Difference, as_float, difference
 from optrace.diagnose import repair
 from optrace.diagnose.evidence import check_comparable, gather
 from optrace.diagnose.expand import expand
@@ -215,4 +215,8 @@ def _figures(base: np.ndarray | None, raw: np.ndarray | None, dtype: str) -> Err
     if base is None or raw is None:
         return None
     found: Difference = difference(base, raw, dtype)
-    return ErrorFigures(*found[:5])
+    note = found.note
+    if not note and base.size > 1 and (base.dtype.kind == "c") == (raw.dtype.kind == "c"):
+        apart = int(np.count_nonzero(~np.isclose(as_float(base), as_float(raw), rtol=1e-5, atol=1e-6 * found.max_abs, equal_nan=True)))
+        note = f"{apart} of {base.size} elements differ"
+    return ErrorFigures(*found[:4], note)

@@ -30,7 +30,9 @@ def explain(c: Correspondence, node: Node, raw_key: Key, base: Call, base_key: K
     if by_input is not None:
         return by_input
     if not ops.same_job(raw.api, base.api):
-        return Cause("value", f"{raw.api} stands where base calls {base.api}", base)
+        names = ops.equivalents(base.api) if base.framework != raw.framework else ()
+        hint = f"the counterpart of {base.api} is {names[0]}" if names else ""
+        return Cause("value", f"{raw.api} stands where base calls {base.api}", base, suggestion=hint)
     row = ops.lookup(raw.api)
     known = row.differences[0] if row is not None and row.differences else ""
     note = f"{raw.api} gives other numbers than {base.api} on equal inputs and equal arguments"
