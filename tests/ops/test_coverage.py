@@ -1,0 +1,60 @@
+"""The table knows every public tensor name, knows none that does not exist, and executes most."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+paddle = pytest.importorskip("paddle")
+
+from execution import function  # noqa: E402
+from public_names import paddle_names, torch_names  # noqa: E402
+
+from optrace import ops  # noqa: E402
+from optrace.ops.table import table  # noqa: E402
+
+NAMES = {"torch": sorted(set(torch_names())), "paddle": sorted(set(paddle_names()))}
+THIS = {"torch": torch.__version__.split("+")[0], "paddle": paddle.__version__}
+# The versions that the table was written for; on others names come and go.
+WRITTEN_FOR = {"torch": "2.13.0", "paddle": "3.3.1"}
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_every_public_name_is_known(framework: str) -> None:
+    if THIS[framework] != WRITTEN_FOR[framework]:
+        pytest.skip(f"{framework} {THIS[framework]}: the table was written for {WRITTEN_FOR[framework]}")
+    unknown = [name for name in NAMES[framework] if ops.lookup(name) is None]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_every_name_of_the_table_exists(framework: str) -> None:
+    if THIS[framework] != WRITTEN_FOR[framework]:
+        pytest.skip(f"{framework} {THIS[framework]}: the table was written for {WRITTEN_FOR[framework]}")
+    missing = []
+    for row in table().rows:
+        for name in row.names(framework):
+            if "*" in name or not name.startswith(framework + "."):
+                continue
+            try:
+                function(name)
+            except (AttributeError, ImportError):
+                missing.append(name)
+    assert missing == []
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_names_with_a_counterpart_are_in_executed_rows(framework: str) -> None:
+    """But for random calls, sparse results, and torchvision's counterparts."""
+    counted = executed = 0
+    for name in NAMES[framework]:
+        rows = [r for r in table().rows_of(name) if r.torch and r.paddle and r.kind != "random"]
+        if not rows or name.startswith(("paddle._C_ops", "paddle.sparse", "paddle.vision")):
+            continue
+        counted += 1
+        executed += any(r.examples and name not in r.unexecuted for r in rows)
+    assert executed / counted >= 0.95, f"{executed} of {counted}"
+
+
+def test_every_row_without_a_counterpart_says_so() -> None:
+    assert [row.name for row in table().rows if not (row.torch and row.paddle) and not row.reason] == []
