@@ -78,6 +78,10 @@ class Framework(ABC):
     def is_tensor(self, obj: object) -> bool:
         """Whether ``obj`` is one of this framework's tensors (eager, with readable metadata)."""
 
+    def unreadable(self, obj: object) -> str | None:
+        """What is known of a tensor that ``is_tensor`` refuses: inside a transform, or a fake one."""
+        return None
+
     @abstractmethod
     def info(self, tensor: Any) -> TensorInfo: ...
 

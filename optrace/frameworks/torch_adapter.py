@@ -58,6 +58,13 @@ class TorchFramework(Framework):
             return False
         return not _is_wrapped(obj)
 
+    def unreadable(self, obj: object) -> str | None:
+        if not isinstance(obj, torch.Tensor) or isinstance(obj, torch.nn.parameter.UninitializedTensorMixin):
+            return None
+        with _aside():
+            where = "inside a transform" if _is_wrapped(obj) else type(obj).__name__
+            return f"{_NAMES[obj.dtype]} {list(obj.shape)}, {where}"
+
     def info(self, tensor: Any) -> TensorInfo:
         with _aside():
             return self._info(tensor)

@@ -8,7 +8,15 @@ import numpy as np
 
 MAX_DEPTH = 12
 MAX_ITEMS = 4096
+MAX_TOTAL = 20_000  # over all containers of one call
 MAX_TEXT = 200
+
+# Types of the frameworks, numpy and Python whose text says all and costs nothing.
+_HOMES = ("torch", "paddle", "numpy", "builtins")
+_TEXTS = frozenset(
+    "device dtype layout memory_format Size Place CPUPlace CUDAPlace CUDAPinnedPlace XPUPlace CustomPlace DataType VarType "
+    "bool int float complex str range type function builtin_function_or_method method_descriptor ellipsis".split()
+)
 
 
 def plain(obj: Any) -> Any:
@@ -24,11 +32,14 @@ def plain(obj: Any) -> Any:
 
 
 def text_of(obj: Any) -> str:
-    """A short text for an object whose ``__repr__`` may be slow, wrong, or raise."""
-    module = type(obj).__module__
-    if isinstance(obj, BaseException) or module.split(".")[0] in ("torch", "paddle", "numpy", "builtins"):
+    """A short text for an object whose ``__repr__`` may be slow, wrong, or raise.
+
+    Only small things are asked for theirs: the texts of tensors and containers would compute.
+    """
+    kind = type(obj)
+    if isinstance(obj, BaseException) or (kind.__name__ in _TEXTS and kind.__module__.split(".")[0] in _HOMES):
         try:
             return str(obj)[:MAX_TEXT]
         except Exception:
-            return f"<{type(obj).__name__}>"
-    return f"<{module}.{type(obj).__qualname__}>"
+            return f"<{kind.__name__}>"
+    return f"<{kind.__module__}.{kind.__qualname__}>"

@@ -13,7 +13,7 @@ import numpy as np
 
 from optrace.frameworks.base import Framework
 from optrace.trace import sites
-from optrace.trace.arguments import MAX_DEPTH, MAX_ITEMS, plain, text_of
+from optrace.trace.arguments import MAX_DEPTH, MAX_ITEMS, MAX_TOTAL, plain, text_of
 from optrace.trace.identity import Identities
 from optrace.trace.model import Trace
 from optrace.trace.modules import ModulePaths
@@ -37,6 +37,7 @@ class _Thread(threading.local):
         self.modules: list[tuple[str, str]] = []
         self.phase = "forward"
         self.stepping: FrameType | None = None  # the frame of the optimizer's step under way
+        self.left = 0  # how many more items of containers the call under way may list
         self.first_order = True  # the backward pass under way makes no graph of its own
 
 
@@ -250,6 +251,7 @@ class Recorder:
         thread.busy = True
         try:
             framework = self._framework(api)
+            thread.left = MAX_TOTAL
             positional = [self._record(framework, a) for a in args]
             keyword = {k: self._record(framework, v) for k, v in kwargs.items()}
             module = thread.modules[-1] if thread.modules else (None, None)
@@ -280,6 +282,7 @@ class Recorder:
         thread.busy = True
         try:
             framework = self._framework(call.api)
+            thread.left = MAX_TOTAL
             call.outputs = self._record(framework, result)
             self._note_inplace(framework, call, args, kwargs)
             if call.api in HOOKS and isinstance(call.positional[0], TensorRef):
@@ -344,26 +347,19 @@ class Recorder:
 
     # -- argument trees --------------------------------------------------------------------------
 
-    def _record(self, framework: Framework, obj: Any, depth: int = 0) -> Any:
+    def _record(self, framework: Framework, obj: Any, inside: tuple[int, ...] = ()) -> Any:
         kind = type(obj)
         if obj is None or kind in (bool, int, float, str):
             return plain(obj)
         if framework.is_tensor(obj):
             return self._tensor(framework, obj)
-        if kind is list or kind is tuple or isinstance(obj, (list, tuple)):
-            if depth > MAX_DEPTH or len(obj) > MAX_ITEMS:
-                return Opaque(kind.__name__, f"{len(obj)} items", obj)
-            items = [self._record(framework, o, depth + 1) for o in obj]
-            return items if isinstance(obj, list) else tuple(items)
-        if isinstance(obj, dict):
-            if depth > MAX_DEPTH or len(obj) > MAX_ITEMS:
-                return Opaque("dict", f"{len(obj)} items", obj)
-            return {str(k): self._record(framework, v, depth + 1) for k, v in obj.items()}
+        if kind is list or kind is tuple or isinstance(obj, (list, tuple, dict)):
+            return self._container(framework, obj, (*inside, id(obj)))
         dtype = framework.dtype_name(obj)
         if dtype is not None:
             return DtypeRef(dtype)
         if kind is slice:
-            return slice(*(self._record(framework, o, depth + 1) for o in (obj.start, obj.stop, obj.step)))
+            return slice(*(self._record(framework, o, inside) for o in (obj.start, obj.stop, obj.step)))
         if isinstance(obj, np.ndarray):
             return self.trace.array(obj)
         if isinstance(obj, (bool, int, float, str, complex, np.generic)) or obj is Ellipsis:
@@ -371,7 +367,24 @@ class Recorder:
         for other in self.frameworks:
             if other is not framework and other.is_tensor(obj):
                 return self._tensor(other, obj)
-        return Opaque(kind.__name__, text_of(obj), obj)
+        return Opaque(kind.__name__, framework.unreadable(obj) or text_of(obj), obj)
+
+    def _container(self, framework: Framework, obj: Any, inside: tuple[int, ...]) -> Any:
+        """What a list, tuple or dictionary holds; a placeholder for one that is cyclic, vast or broken."""
+        thread = self.thread
+        try:
+            size = len(obj)
+            too_much = size > MAX_ITEMS or len(inside) > MAX_DEPTH or inside[-1] in inside[:-1] or size > thread.left
+            items = [] if too_much else list(obj.items() if isinstance(obj, dict) else obj)
+        except Exception as error:  # the program's own container fails
+            return Opaque(type(obj).__name__, f"<{type(error).__name__}>", obj)
+        if too_much:
+            return Opaque(type(obj).__name__, f"{size} items", obj)
+        thread.left -= size
+        if isinstance(obj, dict):
+            return {k if type(k) is str else text_of(k): self._record(framework, v, inside) for k, v in items}
+        found = [self._record(framework, o, inside) for o in items]
+        return found if isinstance(obj, list) else tuple(found)
 
     def _tensor(self, framework: Framework, tensor: Any) -> TensorRef:
         shape, dtype, device, strides, offset, storage, requires_grad = framework.info(tensor)
