@@ -73,7 +73,11 @@ class Buffers:
         if differing:
             first = differing[0]
             argument = first.name
-            text += f": {first.name} is {first.raw_value!r}, base has {first.base_value!r}"
+            if first.raw_value == first.base_value:
+                text += f": {first.name} is {first.raw_value!r} on both sides, but does not mean the same"
+                hint = first.note or "momentum is the share of the old value in paddle, of the new one in torch"
+            else:
+                text += f": {first.name} is {first.raw_value!r}, base has {first.base_value!r}"
         elif "var" in (raw.path or "") and call.framework != base.framework:
             count = _per_channel(call)
             share = 1 / max(count - 1, 1)

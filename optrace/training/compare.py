@@ -73,7 +73,8 @@ class TrainingComparison:
         _add(self.evidence, evidence)
         self.warnings.extend(warnings)
         backward = Backward(comparison.forced, Flow(base, comparison.base), Flow(raw, comparison.raw), self._pairs.parameters)
-        found = [*findings, *self._backward(backward, number)]
+        named = {f.raw.id for f in findings if f.raw is not None}
+        found = [*findings, *(f for f in self._backward(backward, number) if f.raw is None or f.raw.id not in named)]
         steps = Steps(base, raw, self._pairs)
         found += steps.run(self._reached(backward))
         found += self._buffers.run(comparison.forced, raw.step)
@@ -89,8 +90,12 @@ class TrainingComparison:
         deviating = backward.deviating(_FIRST if number == 0 else _LATER)
         if not deviating:
             return []
-        found = []
+        found, leaves = [], set()
         for mismatch in backward.run():
+            if mismatch.key not in backward.raw.makers:
+                if mismatch.base in leaves:
+                    continue  # one parameter of base's stands for several of raw's
+                leaves.add(mismatch.base)
             ends = [r for r in deviating if r.key in _upstream(backward, mismatch)]
             if ends:
                 named = next((r.path for r in ends if r.path is not None), None)
