@@ -54,8 +54,9 @@ class Assignment:
         self.notes: list[str] = []
         self.given = rules, layer_map
         self.settled = Settled()
-        self.traced: tuple[_Side, _Side] | None = None
+        self.traced: tuple[Side, Side] | None = None
         self._expected: list[np.ndarray] | None = None
+        self.wanted: repair.Prints | None = None  # what goes into base's uses, kept between repairs
         self._coarsest = max(epsilon(o.dtype) for side in (self.base, self.raw) for o in side if not o.buffer)
 
     def run(self) -> WeightReport:
@@ -82,16 +83,17 @@ class Assignment:
             if tried[-1][1].close is not False:
                 return tried[-1]
         if not tried:
-            raise WeightError(failure(min(worst, key=lambda p: p.faults), self.base, self.raw))
+            plan = self.planned(self._structure(), "structure") if self.traced is not None else worst[0]
+            if not plan.complete:
+                raise WeightError(failure(min(worst, key=lambda p: p.faults), self.base, self.raw))
+            return plan, self.attempt(plan.arrays)
         for plan, _ in tried[:1]:
             regrouped = self._regrouped(plan)
-            if regrouped is not None and self.attempt(regrouped.arrays).close:
-                return regrouped, self.attempt(regrouped.arrays)
-        for plan, _ in tried if self.traced is not None else []:
-            repaired = repair.search(self, plan)
-            if repaired is not None:
-                return repaired
+            if regrouped is not None and (agreement := self.attempt(regrouped.arrays)).close:
+                return regrouped, agreement
         plan, agreement = min(tried, key=lambda t: t[1].difference)
+        if self.traced is not None:
+            plan, agreement = repair.search(self, [p for p, _ in tried]) or (plan, agreement)
         self.attempt(plan.arrays)
         return plan, agreement
 
@@ -102,7 +104,7 @@ class Assignment:
         if self.inputs is None:
             return
         try:
-            self.traced = _Side(self.base, self.inputs[0]), _Side(self.raw, self.inputs[1])
+            self.traced = Side(self.base, self.inputs[0]), Side(self.raw, self.inputs[1])
         except ModelError as error:
             self.notes.append(
                 f"the models could not be run, so their structure was compared instead: {error}"
@@ -122,15 +124,23 @@ class Assignment:
 
     def _matchings(self) -> Iterator[Matching]:
         if self.traced is None:
-            yield self._match(by_structure.read(self.base), by_structure.read(self.raw), last=False)
+            yield self._structure()
             return
         base, raw = self.traced
         for last in (False, True):
             for first_only in (False, True):
                 for order in ("data", "calls"):
                     yield self._match(base.ordered(order, first_only), raw.ordered(order, first_only), last)
+                if not last:
+                    uses = base.ordered("data", first_only), raw.ordered("data", first_only)
+                    yield self._match(*uses, last, by_name=True)
 
-    def _match(self, base: list[Use], raw: list[Use], last: bool) -> Matching:
+    def _structure(self) -> Matching:
+        return self._match(
+            by_structure.read(self.base), by_structure.read(self.raw), last=False, by_name=True
+        )
+
+    def _match(self, base: list[Use], raw: list[Use], last: bool, by_name: bool = False) -> Matching:
         base = [u for u in base if not self.settled.base.issuperset(u.view.names)]
         raw = [u for u in raw if not self.settled.raw.issuperset(u.view.names)]
         if self.traced is not None:
@@ -140,7 +150,7 @@ class Assignment:
         joined_raw, base_for_raw = join_siblings(raw, base, cut[0], last)
         options.append((base_for_raw, joined_raw))
         options.append(join_siblings(base_for_raw, joined_raw, cut[1], last))
-        found = [match(b, r, by_name=self.traced is None) for b, r in options]
+        found = [match(b, r, by_name) for b, r in options]
         return max(found, key=lambda m: (-len(m.misfits) - len(m.base_only) - len(m.raw_only), m.score))
 
     def _regrouped(self, plan: Plan) -> Plan | None:
@@ -195,7 +205,7 @@ class Assignment:
         return report
 
 
-class _Side:
+class Side:
     """One model with the uses of its parameters as a run showed them."""
 
     def __init__(self, inventory: Inventory, inputs: Any) -> None:

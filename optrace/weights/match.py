@@ -153,12 +153,15 @@ def match(base: list[Use], raw: list[Use], by_name: bool = False) -> Matching:
 
 
 def _same_names(base: list[Use], raw: list[Use]) -> list[tuple[int, int]] | None:
-    """Pairs by name, where both sides have the same names and all fit."""
-    at = {u.name: j for j, u in enumerate(raw)}
-    if len(at) != len(raw) or len(base) != len(raw) or any(u.name not in at for u in base):
+    """Pairs by the words and numbers of the names, where every use has one such counterpart that fits."""
+    found: dict[tuple[object, ...], list[list[int]]] = {}
+    for side, uses in enumerate((base, raw)):
+        for i, use in enumerate(uses):
+            found.setdefault((_words(use.name), use.role), [[], []])[side].append(i)
+    pairs = [pair for left, right in found.values() for pair in zip(left, right)]
+    if any(len(left) != len(right) for left, right in found.values()):
         return None
-    pairs = [(i, at[u.name]) for i, u in enumerate(base)]
-    return pairs if all(_same(base[i], raw[j]) for i, j in pairs) else None
+    return sorted(pairs) if all(_same(base[i], raw[j]) for i, j in pairs) else None
 
 
 def _same(a: Use, b: Use) -> bool:

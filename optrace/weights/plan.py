@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from optrace.weights.inventory import Inventory, Owned
-from optrace.weights.match import Matching
+from optrace.weights.match import Matching, likeness
 from optrace.weights.roles import STATISTICS
 from optrace.weights.uses import Use
+from optrace.weights.views import View
 
 
 @dataclass
@@ -98,6 +100,8 @@ def build(
                 _merge(plan, name, array, covered, partial, (sources[name], theirs.view.names))
         if new:
             plan.rows.append(Row(theirs.view.names, mine.view.names, _how(theirs, mine), method))
+    _give_to_unused(plan, base, raw, fixed)
+    _buffers_by_name(plan, base, raw, fixed)
     settled = set(plan.arrays) | fixed
     plan.missing = _first(
         u for u in matching.raw_only if _matters(u, raw) and not settled.issuperset(u.view.names)
@@ -110,6 +114,49 @@ def build(
     plan.missing = [u for u in plan.missing if u.name not in known_misfits]
     plan.spare = [u for u in plan.spare if u.name not in known_misfits]
     return plan
+
+
+def _give_to_unused(plan: Plan, base: Inventory, raw: Inventory, fixed: frozenset[str]) -> None:
+    """Where a raw parameter stands in for a second one that is not used at all, that one takes the values.
+
+    Such a port has a mistake that a comparison is to find; it needs the weights where they belong.
+    """
+    matching = plan.matching
+    used = {n for _, mine in matching.pairs for n in mine.view.names}
+    used |= {n for mine in matching.raw_only for n in mine.view.names} | fixed
+    free = [o for o in raw if not o.buffer and o.name not in used]
+    for conflict in list(plan.conflicts):
+        name = conflict[2]
+        fitting = [o for o in free if name in base and o.shape == raw[conflict[0]].shape]
+        if not fitting:
+            continue
+        chosen = max(fitting, key=lambda o: (_numbers(o.name) == _numbers(name), likeness(name, o.name)))
+        theirs, mine = next(
+            (b, r) for b, r in matching.pairs if b.view.names == (name,) and r.view.names == conflict[:1]
+        )
+        stand_in = replace(mine, name=chosen.name, view=View((chosen.name,), chosen.shape))
+        if not mine.plain:
+            continue
+        free.remove(chosen)
+        plan.conflicts.remove(conflict)
+        plan.arrays.update({n: array for n, array, _ in values(theirs, stand_in, base, raw)})
+        plan.rows.append(Row((name,), (chosen.name,), _how(theirs, stand_in), "unused"))
+
+
+def _numbers(name: str) -> list[str]:
+    return re.findall(r"\d+", name)
+
+
+def _buffers_by_name(plan: Plan, base: Inventory, raw: Inventory, fixed: frozenset[str]) -> None:
+    """Stored buffers of one name and shape belong together (index tables), whatever they are used for."""
+    for mine in raw:
+        if not mine.buffer or mine.name in plan.arrays or mine.name in fixed or mine.name not in base:
+            continue
+        theirs = base[mine.name]
+        stored = mine.name in base.persistent and mine.name in raw.persistent
+        if stored and theirs.buffer and theirs.shape == mine.shape and theirs.dtype == mine.dtype:
+            plan.arrays[mine.name] = base.array(mine.name)
+            plan.rows.append(Row((mine.name,), (mine.name,), "copied", "name"))
 
 
 def _first(uses: object) -> list[Use]:

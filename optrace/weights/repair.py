@@ -13,25 +13,32 @@ from typing import TYPE_CHECKING
 from optrace.align.values import epsilon
 from optrace.diagnose.run import run_model
 from optrace.errors import ModelError
-from optrace.trace.records import Fingerprint, TensorRef, tensors_in
+from optrace.trace.records import Call, Fingerprint, TensorRef, tensors_in
 from optrace.weights.match import Matching, fits
 from optrace.weights.plan import Plan
 from optrace.weights.uses import Use
 from optrace.weights.verify import Agreement
 
 if TYPE_CHECKING:
-    from optrace.weights.assign import Assignment
+    from optrace.weights.assign import Assignment, Side
 
 Pairs = list[tuple[Use, Use]]
 Prints = dict[int, "tuple[Fingerprint | None, Fingerprint | None]"]
-_SECONDS = 60.0
+_SECONDS = 8.0
+_MOST_PLANS = 4
 _MOST_ORDERS = 24
 
 
-def search(assignment: Assignment, plan: Plan) -> tuple[Plan, Agreement] | None:
-    """A plan whose outputs agree, found by exchanging parameters of ``plan``; ``None`` when there is none."""
+def search(assignment: Assignment, plans: list[Plan]) -> tuple[Plan, Agreement] | None:
+    """A plan whose outputs agree, found by exchanging parameters of the most promising of ``plans``.
+
+    Without one: the plan with which the values agree furthest. ``None`` when the models can't be run.
+    """
     try:
-        return _Search(assignment, plan).run()
+        searches = [_Search(assignment, plan) for plan in plans[:_MOST_PLANS]]
+        best = max(searches, key=lambda s: s.agreeing())
+        found = best.run()
+        return found if found is not None else (best.plan, assignment.attempt(best.plan.arrays))
     except ModelError:
         return None
 
@@ -43,13 +50,22 @@ class _Search:
         self.plan = plan
         self.base, self.raw = assignment.traced
         self.tolerance = 1e-3 + 50 * max(epsilon(o.dtype) for o in assignment.raw if not o.buffer)
-        self.wanted = self._prints(assignment.base.model, assignment.inputs[0], self.base.reader.uses)
+        if assignment.wanted is None:
+            assignment.wanted = self._prints(self.base, assignment.inputs[0])
+        self.wanted: Prints = assignment.wanted
         self.deadline = time.monotonic() + _SECONDS
         rank = self.raw.flow.rank
-        self.pairs: Pairs = sorted(plan.matching.pairs, key=lambda p: rank[p[1].call])
+        pairs = _by_occurrence(plan.matching.pairs, self.base.reader.uses, self.raw.reader.uses)
+        self.pairs: Pairs = sorted(pairs, key=lambda p: rank[p[1].call])
+        self._base_calls = _occurrences(self.base.reader.uses)
+        self._raw_calls = _occurrences(self.raw.reader.uses)
+
+    def agreeing(self) -> int:
+        """How many uses have the same input as their partner."""
+        found = self._run_raw(self.pairs)
+        return sum(self._same(self.wanted[b.place][0], found[r.place][0]) for b, r in self.pairs)
 
     def run(self) -> tuple[Plan, Agreement] | None:
-        plan, agreement = self.plan, Agreement(False)
         seen: set[tuple[int, ...]] = set()
         while time.monotonic() < self.deadline:
             state = tuple(b.place for b, _ in self.pairs)
@@ -112,15 +128,25 @@ class _Search:
         return [list(run.values()) for run in runs.values() if len(run) > 1]
 
     def _exchanged(self, calls: dict[int, int]) -> Pairs:
-        """The pairs with raw call ``k`` served by base call ``calls[k]``, role by role."""
+        """The pairs with raw call ``k`` served by base call ``calls[k]``, role by role.
+
+        A layer that runs several times changes its partner everywhere.
+        """
+        everywhere: dict[int, int] = {}
+        for raw, base in calls.items():
+            theirs, mine = self._base_calls[base], self._raw_calls[raw]
+            everywhere.update(zip(mine, theirs if len(theirs) == len(mine) else [base] * len(mine)))
         uses: dict[int, list[Use]] = {}
-        for base, _ in self.pairs:
-            uses.setdefault(base.call, []).append(base)
+        for use in self.base.reader.uses:
+            uses.setdefault(use.call, []).append(use)
         result: Pairs = []
-        for base, raw in self.pairs:
-            if raw.call in calls:
-                base = next((u for u in uses[calls[raw.call]] if u.role == base.role and fits(u, raw)), base)
-            result.append((base, raw))
+        for base_use, raw_use in self.pairs:
+            if raw_use.call in everywhere:
+                options = uses[everywhere[raw_use.call]]
+                base_use = next(
+                    (u for u in options if u.role == base_use.role and fits(u, raw_use)), base_use
+                )
+            result.append((base_use, raw_use))
         return result
 
     # -- values ----------------------------------------------------------------------------------
@@ -133,15 +159,18 @@ class _Search:
     def _run_raw(self, pairs: Pairs) -> Prints:
         self.assignment.write(self._plan(pairs).arrays)
         assert self.assignment.inputs is not None
-        return self._prints(self.assignment.raw.model, self.assignment.inputs[1], self.raw.reader.uses)
+        return self._prints(self.raw, self.assignment.inputs[1])
 
-    def _prints(self, model: object, inputs: object, uses: list[Use]) -> Prints:
+    def _prints(self, side: Side, inputs: object) -> Prints:
         """Fingerprints of the input and the result of each use, by its place."""
-        trace = run_model(model, inputs, train=False, level="stats")
+        trace = run_model(side.inventory.model, inputs, train=False, level="stats")
         found: Prints = {}
-        for use in uses:
-            call = trace.calls[use.call]
-            source = next((r for r in _refs(call.positional, call.keyword) if r.key == use.source), None)
+        for use in side.reader.uses:
+            call, before = trace.calls[use.call], side.trace.calls[use.call]
+            # Tensors are numbered anew in every run; their places in the call stay.
+            at = next((i for i, r in enumerate(_inputs(before)) if r.key == use.source), None)
+            refs = _inputs(call)
+            source = refs[at] if at is not None and at < len(refs) else None
             result = next(iter(tensors_in(call.outputs)), None)
             found[use.place] = (
                 trace.stats(source) if source else None,
@@ -172,5 +201,31 @@ class _Search:
         return abs(a.minimum - b.minimum) <= 10 * limit and abs(a.maximum - b.maximum) <= 10 * limit
 
 
-def _refs(*trees: object) -> list[TensorRef]:
-    return tensors_in(list(trees))
+def _by_occurrence(pairs: Pairs, base: list[Use], raw: list[Use]) -> Pairs:
+    """The pairs with the k-th use of a parameter against the k-th of its partner."""
+    result: Pairs = []
+    done: set[tuple[object, ...]] = set()
+    for theirs, mine in pairs:
+        if (key := (theirs.view.names, theirs.role, mine.view.names, mine.role)) in done:
+            continue
+        done.add(key)
+        left = [u for u in base if (u.view.names, u.role) == key[:2]]
+        right = [u for u in raw if (u.view.names, u.role) == key[2:]]
+        same = len(left) == len(right) > 1 and not theirs.widths and not mine.widths
+        result.extend(zip(left, right) if same else [(theirs, mine)])
+    return result
+
+
+def _occurrences(uses: list[Use]) -> dict[int, list[int]]:
+    """For each call, all calls that use the same parameters, in order."""
+    names: dict[int, list[str]] = {}
+    for use in uses:
+        names.setdefault(use.call, []).extend(use.view.names)
+    calls: dict[tuple[str, ...], list[int]] = {}
+    for call, used in names.items():
+        calls.setdefault(tuple(used), []).append(call)
+    return {call: calls[tuple(used)] for call, used in names.items()}
+
+
+def _inputs(call: Call) -> list[TensorRef]:
+    return tensors_in([call.positional, call.keyword])

@@ -360,7 +360,7 @@ def wrappers():
         def forward(self, x):
             return self.inner(x)
 
-    t = net("torch", lambda s: {"a": Wrap(Wrap(tn.Linear(6, 6))), "b": tn.Sequential(tn.Tanh(), tn.Linear(6, 6))},  # noqa: E501
+    t = net("torch", lambda s: {"a": Wrap(Wrap(tn.Linear(6, 6))), "b": tn.Sequential(tn.Tanh(), tn.Linear(6, 6))},
             lambda s, x: s.b(s.a(x)))  # fmt: skip
     p = net(
         "paddle",
