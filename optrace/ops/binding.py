@@ -18,10 +18,12 @@ def bind(api: str, positional: Sequence[Any], keyword: Mapping[str, Any]) -> dic
         candidates = table().signatures(api)
     except OpTableError:
         candidates = []
+    if len(candidates) == 1:
+        return candidates[0][1].bind(positional, keyword)[0]
     first: dict[str, Any] | None = None
     for row, signature in candidates:
-        bound, fits = signature.bind(positional, keyword)
-        if len(candidates) == 1 or (fits and _suits(row, bound)):
+        bound, placed = signature.bind(positional, keyword)
+        if placed and signature.complete(bound) and _suits(row, bound):
             return bound
         first = first or bound
     if first is not None:
@@ -35,18 +37,17 @@ def _suits(row: Row, bound: Mapping[str, Any]) -> bool:
 
 def signature_for(api: str, bound: Mapping[str, Any], row: Row | None = None) -> tuple[Row, Signature] | None:
     """The row and signature of ``api`` that the bound arguments fit, the first one when none does."""
-    candidates = [c for c in table().signatures(api) if row is None or c[0] is row]
+    candidates = table().signatures(api)
+    if row is not None:
+        candidates = [c for c in candidates if c[0] is row]
+    if len(candidates) == 1:
+        return candidates[0]
     for candidate in candidates:
-        names = set(candidate[1].names)
-        if names.issuperset(bound) and _complete(candidate[1], bound) and _suits(candidate[0], bound):
+        signature = candidate[1]
+        known = all(name in signature.names for name in bound)
+        if known and signature.complete(bound) and _suits(candidate[0], bound):
             return candidate
     return candidates[0] if candidates else None
-
-
-def _complete(signature: Signature, bound: Mapping[str, Any]) -> bool:
-    return all(
-        p.name in bound or p.kind == "varargs" or p.name in signature.defaults() for p in signature.parameters
-    )
 
 
 def arrange(api: str, bound: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:

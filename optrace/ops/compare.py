@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -51,31 +51,38 @@ def pair(
 ) -> tuple[Side, Side] | None:
     """Both calls read by one row, or by two rows of one job; ``raw_args`` of ``None`` fits any signature."""
     known = shapes or {}
-    options: list[tuple[int, Side, Side]] = []
-    for a in table().rows_of(base_api):
-        for b in table().rows_of(raw_api):
-            if a is not b and (row is not None or (a.job or a.name) != (b.job or b.name)):
-                continue
-            if row is not None and a is not row:
-                continue
-            base = side_of(base_api, base_args, a, known.get("base"))
-            raw = side_of(raw_api, raw_args or {}, b, known.get("raw"))
-            if base is not None and raw is not None:
-                score = (
-                    _misfit(base, base_args)
-                    + (_misfit(raw, raw_args) if raw_args is not None else 0)
-                    + (a is not b)
-                )
-                options.append((score, base, raw))
-    best = min(options, key=lambda o: o[0], default=None)
-    return None if best is None else (best[1], best[2])
+    best: tuple[int, Side, Side] | None = None
+    for a, b in _shared(base_api, raw_api) if row is None else [(row, row)]:
+        base = side_of(base_api, base_args, a, known.get("base"))
+        raw = side_of(raw_api, raw_args or {}, b, known.get("raw"))
+        if base is None or raw is None:
+            continue
+        misfit = (
+            _misfit(base, base_args) + (_misfit(raw, raw_args) if raw_args is not None else 0) + (a is not b)
+        )
+        if best is None or misfit < best[0]:
+            best = (misfit, base, raw)
+        if misfit == 0:
+            break
+    return None if best is None else best[1:]
+
+
+def _shared(base_api: str, raw_api: str) -> Iterator[tuple[Row, Row]]:
+    """Rows that hold both names, then pairs of rows of one job."""
+    first, second = table().rows_of(base_api), table().rows_of(raw_api)
+    yield from ((a, a) for a in first if a in second)
+    for a in first:
+        for b in second:
+            if a is not b and (a.job or a.name) == (b.job or b.name):
+                yield a, b
 
 
 def _misfit(side: Side, args: Mapping[str, Any]) -> int:
-    names = set(side.signature.names)
-    unknown = sum(name not in names for name in args)
-    missing = sum(p.name not in side.args and p.kind != "varargs" for p in side.signature.parameters)
-    return 2 * (unknown + missing)
+    """Arguments that have no place in a signature, and parameters that lack one."""
+    names = side.signature.names
+    return 2 * (
+        sum(name not in names for name in args) + sum(n not in side.args for n in side.signature.required)
+    )
 
 
 def compare_arguments(

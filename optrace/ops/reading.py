@@ -10,9 +10,10 @@ import msgspec
 from optrace.ops.conversions import CONVERSIONS
 from optrace.ops.forms import FORMS, UNKNOWN, equal, form_of, shape_of, written
 from optrace.ops.schema import Row
-from optrace.ops.signature import Signature
+from optrace.ops.signature import MISSING, Signature
 
-NAME, WRITTEN = 1, 2
+# What a joint reading may stumble over: arguments that the call itself would refuse. Not comparable.
+ODD = (TypeError, ValueError, IndexError, KeyError, AttributeError, ZeroDivisionError)
 
 
 class Term(NamedTuple):
@@ -68,7 +69,11 @@ def read(side: Side) -> dict[str, Term]:
     terms: dict[str, Term] = {}
     taken: frozenset[str] = frozenset()
     if joint is not None:
-        terms, taken = joint.read(side), joint.takes
+        taken = joint.takes
+        try:
+            terms = joint.read(side)
+        except ODD:
+            terms = {}
     for name, value in side.args.items():
         common = side.common(name)
         if common in taken or name in taken:
@@ -102,14 +107,17 @@ def write(side: Side, terms: Mapping[str, Term], base: Side) -> dict[str, Any] |
     found: dict[str, Any] = {}
     left = dict(terms)
     if joint is not None:
-        made = joint.write(terms, side, base)
+        try:
+            made = joint.write(terms, side, base)
+        except ODD:
+            made = None
         if made is None:
             return None
         found.update(made)
         left = {k: t for k, t in terms.items() if k not in joint.terms}
     names = set(side.signature.names)
     assumed = (side.row.assumes.torch if side.framework == "torch" else side.row.assumes.paddle).items()
-    found.update({k: v for k, v in assumed if k in names and not same(v, side.signature.defaults().get(k))})
+    found.update({k: v for k, v in assumed if k in names and not same(v, side.signature.default(k))})
     for common, term in left.items():
         name = side.own(common)
         if name not in names:
@@ -128,8 +136,8 @@ def _droppable(base: Side, common: str, term: Term) -> bool:
     assumes = base.row.assumes.torch if base.framework == "torch" else base.row.assumes.paddle
     if term.name in assumes:
         return same(assumes[term.name], term.written)
-    default = base.signature.defaults().get(term.name or "", UNKNOWN)
-    return default is not UNKNOWN and same(default, term.written)
+    default = base.signature.default(term.name or "")
+    return default is not MISSING and same(default, term.written)
 
 
 def _from_common(side: Side, common: str, term: Term, base: Side) -> Any:

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from optrace.errors import OpTableError
 
 
@@ -63,44 +61,48 @@ class Parameter(NamedTuple):
     kind: str = "positional"
 
 
-class Signature(msgspec.Struct, frozen=True):
-    """Parameters of one name, under the canonical names of its side."""
+class Signature:
+    """Parameters of one name, under the canonical names of its side. Binding is on a hot path."""
 
-    api: str
-    parameters: tuple[Parameter, ...]
+    __slots__ = ("_defaults", "_plain", "_varargs", "api", "names", "parameters", "required")
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(p.name for p in self.parameters)
+    def __init__(self, api: str, parameters: tuple[Parameter, ...]) -> None:
+        self.api = api
+        self.parameters = parameters
+        self.names = tuple(p.name for p in parameters)
+        self.required = tuple(p.name for p in parameters if p.default is MISSING and p.kind != "varargs")
+        self._defaults = {p.name: p.default for p in parameters if p.default is not MISSING}
+        self._plain = tuple(p.name for p in parameters if p.kind == "positional")
+        self._varargs = next((p.name for p in parameters if p.kind == "varargs"), None)
 
     def defaults(self) -> dict[str, Any]:
-        return {p.name: p.default for p in self.parameters if p.default is not MISSING}
+        return dict(self._defaults)
+
+    def default(self, name: str) -> Any:
+        """One parameter's default, ``MISSING`` when it has none."""
+        return self._defaults.get(name, MISSING)
+
+    def complete(self, bound: Mapping[str, Any]) -> bool:
+        """Whether no parameter that needs a value lacks one."""
+        return all(name in bound for name in self.required)
 
     def bind(self, positional: Sequence[Any], keyword: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-        """The arguments by canonical name, and whether all of them found a place and none is missing."""
-        bound: dict[str, Any] = {}
-        fits = True
-        rest = list(positional)
-        for p in self.parameters:
-            if not rest or p.kind == "keyword":
-                break
-            if p.kind == "varargs":
-                single = len(rest) == 1 and isinstance(rest[0], (list, tuple))
-                bound[p.name] = rest[0] if single else tuple(rest)
-                rest = []
-            else:
-                bound[p.name] = rest.pop(0)
-        for i, value in enumerate(rest):
-            bound[f"arg{len(positional) - len(rest) + i}"] = value
-            fits = False
+        """The arguments by canonical name, and whether all of them found a place."""
+        bound = dict(zip(self._plain, positional))
+        placed = True
+        rest = positional[len(self._plain) :]
+        if rest and self._varargs is not None:
+            single = len(rest) == 1 and isinstance(rest[0], (list, tuple))
+            bound[self._varargs] = rest[0] if single else tuple(rest)
+        elif rest:
+            placed = False
+            for i, value in enumerate(rest, len(self._plain)):
+                bound[f"arg{i}"] = value
         for name, value in keyword.items():
             place = self._place(name, bound)
-            fits = fits and place is not None
+            placed = placed and place is not None
             bound[place or name] = value
-        missing = any(
-            p.default is MISSING and p.name not in bound and p.kind != "varargs" for p in self.parameters
-        )
-        return bound, fits and not missing
+        return bound, placed
 
     def _place(self, name: str, bound: Mapping[str, Any]) -> str | None:
         names = self.names

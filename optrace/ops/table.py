@@ -72,10 +72,15 @@ class Table:
         """What ``api`` takes, one signature for each row it stands in."""
         found = self._signatures.get(api)
         if found is None:
-            found = self._signatures[api] = [
-                (row, self._signature(row, entry)) for row, entry in self._entries.get(api, ())
-            ]
+            found = self._signatures[api] = self._read(api)
         return found
+
+    def _read(self, api: str) -> list[tuple[Row, Signature]]:
+        self.rows_of(api)  # finds a pattern's entries, too
+        found = [(row, self._signature(row, entry)) for row, entry in self._entries.get(api, ())]
+        # a row that only says "(*args)" tells nothing where another one tells more
+        exact = [pair for pair in found if pair[1].names != ("args",)]
+        return exact or found
 
     def _signature(self, row: Row, entry: str) -> Signature:
         try:
