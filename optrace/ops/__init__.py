@@ -7,11 +7,13 @@ from optrace.ops.compare import ArgumentDifference, compare_arguments, translate
 from optrace.ops.expansions import expansion
 from optrace.ops.lookup import equivalents, lookup, random_ops, same_job
 from optrace.ops.schema import Row
+from optrace.ops.stats import Stats, statistics
 from optrace.ops.table import load
 
 __all__ = [
     "ArgumentDifference",
     "Row",
+    "Stats",
     "arrange",
     "bind",
     "compare_arguments",
@@ -22,5 +24,6 @@ __all__ = [
     "lookup",
     "random_ops",
     "same_job",
+    "statistics",
     "translate",
 ]

@@ -31,7 +31,7 @@ class Results(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 
 class Row(msgspec.Struct, eq=False, forbid_unknown_fields=True, omit_defaults=True):
-    """One equivalence. ``docs/op-table.md`` explains every field to users.
+    """One equivalence. ``op_mappings/README.md`` explains every field.
 
     ``torch`` and ``paddle`` list names with signatures; a name without one has the signature of the
     first name of its side. ``args`` maps torch parameters to paddle's, same names map by themselves.
