@@ -43,6 +43,7 @@ class Update(msgspec.Struct):
     names: dict[str, str]
     state: dict[str, TensorRef] = msgspec.field(default_factory=dict)
     after: TensorRef | None = None
+    state_after: dict[str, TensorRef] = msgspec.field(default_factory=dict)
 
 
 class OptimizerStep(msgspec.Struct):
@@ -197,6 +198,9 @@ class TrainingRecorder:
         for update, parameter in zip(step.updates, live):
             framework = next(f for f in recorder.frameworks if f.is_tensor(parameter))
             update.after = self._array(framework, parameter)
+            if update.settings:
+                state = training_of(framework.name).state_of(optimizer, parameter)
+                update.state_after = {k: self._array(framework, v) for k, v in state.items()}
             recorder.identities.refresh(update.uid)
         self._undo = [(tensor, undo) for tensor, undo in self._undo if tensor() is not None]
 

@@ -13,11 +13,11 @@ import numpy as np
 from optrace.align.graph import Key
 from optrace.diagnose.forced import Forced
 from optrace.diagnose.replay import Unreplayable
-from optrace.trace.records import Call, TensorRef
+from optrace.trace.records import Call, TensorRef, tensors_in
 from optrace.training.closeness import apart, limit, norm
 from optrace.training.flow import Flow, Unit
 from optrace.training.pairs import Pair
-from optrace.training.vjp import Differentiator
+from optrace.training.vjp import FLOATS, Differentiator
 
 # Without a float32 sum of random signs to hold against it, no gradient is told from rounding.
 _NOISE = 3e-6
@@ -47,18 +47,23 @@ class Backward:
         self._theirs = Differentiator(forced.base.trace)
         self._pending: dict[Key, list[tuple[Call, np.ndarray | None]]] = {}
         self._unknown: set[Key] = set()
+        self._settled: set[Key] = set()
         self._going: dict[Key, np.ndarray] = {}
         self._extra = {r for c in forced.base.extra for r in _made(c)}
 
     # -- what the program ends up with -----------------------------------------------------------
 
     def ends(self) -> list[TensorRef]:
-        """Raw's leaves that take part in differentiation, in the order of their first use."""
+        """Raw's leaves that take part in differentiation on either side, in the order of their first use."""
         found: dict[Key, TensorRef] = {}
         for unit in self.raw.units:
-            for ref in unit.inputs:
-                if ref.key not in self.raw.makers and ref.key not in self.forced.raw.producer:
-                    found.setdefault(ref.key, ref)
+            for ref in tensors_in(unit.call.positional) + tensors_in(unit.call.keyword):
+                maker = self.raw.makers.get(ref.key)
+                if ref.key in found or (maker is not None and maker.inputs):
+                    continue
+                frozen = ref.path is not None and any(self.base.gradient(b) is not None for b in self._counterparts(ref.key))
+                if frozen or (ref.requires_grad and ref.dtype in FLOATS):
+                    found[ref.key] = ref
         return list(found.values())
 
     def deviating(self, allowed: float) -> list[TensorRef]:
@@ -115,11 +120,14 @@ class Backward:
     def _settle(self, ref: TensorRef, found: list[Mismatch]) -> None:
         """All that reaches the value is known: compare it, and go on with base's."""
         key = ref.key
-        if key in self._going:
+        if key in self._settled:
             return
+        self._settled.add(key)
         parts = self._pending.get(key, [])
         arrived = _sum(parts)
-        bases = [b for b in self._counterparts(key) if key not in self.forced.weak]
+        maker = self.raw.makers.get(key)
+        is_end = maker is None or not maker.inputs
+        bases = self._counterparts(key) if is_end or key not in self.forced.weak else []
         observed = self.raw.gradient(key)
         if key in self._unknown or not bases:
             # What can't be computed again is taken as it was, where base has nothing to put in its place.

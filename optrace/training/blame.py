@@ -57,6 +57,9 @@ def _culprit(backward: Backward, mismatch: Mismatch) -> tuple[Call | None, Call 
     if right:
         base = right[0][0]
         raw = _standing_for(backward, base)
+        ref = backward.forced.raw.refs[mismatch.key]
+        if ref.path is not None and not ref.requires_grad:
+            return raw, base, "value", f"parameter {ref.path} is frozen: it takes no gradient, base's does", None
         name = raw.api if raw is not None else "nothing"
         text = f"base's {base.api} passes a gradient back to this value, but raw's {name} reads another one in its place"
         return raw, base, "missing_op", text, None

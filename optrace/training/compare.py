@@ -49,7 +49,9 @@ class TrainingComparison:
         self._counts()
         self.findings = merged(self.findings)
         self.warnings.extend(self._buffers.warnings)
-        return self.findings, _distinct(self.warnings), self.evidence
+        named = {f.argument for f in self.findings if f.stage == "optimizer"}
+        kept = [w for w in self.warnings if not (w.raw and w.raw.phase == "optimizer" and w.argument in named)]
+        return self.findings, _distinct(kept), self.evidence
 
     # -- one step --------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ class _Side(NamedTuple):
     gradient: np.ndarray | None
     clipped: np.ndarray | None
     state: dict[str, np.ndarray]
+    state_after: dict[str, np.ndarray]
 
     @property
     def change(self) -> np.ndarray:
@@ -96,7 +97,9 @@ class Steps:
             same &= equal
         rounding = 4 * epsilon(update.before.dtype) * (np.abs(a.before) + np.abs(a.after))
         wrong = same & (np.abs(a.change - b.change) > _DIFFERENT * np.abs(a.change) + rounding)
-        if wrong.sum() <= 0.005 * max(same.sum(), 1):
+        # What the optimizer remembers may part before the parameters do.
+        kept = same & ~_all_close(a.state_after, b.state_after, _DIFFERENT)
+        if max(wrong.sum(), kept.sum()) <= 0.005 * max(same.sum(), 1):
             return None
         found_settings = setting_differences(other.settings, update.settings, other.names, update.names)
         return self._explain(base, raw, other, update, a, b, found_settings)
@@ -233,17 +236,17 @@ def _finding(
     )
 
 
-def _close(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _close(a: np.ndarray, b: np.ndarray, share: float = _EQUAL) -> np.ndarray:
     size = np.maximum(np.abs(a), np.abs(b))
-    return (np.abs(a - b) <= _EQUAL * size) | (size == 0)  # type: ignore[no-any-return]
+    return (np.abs(a - b) <= share * size) | (size == 0)  # type: ignore[no-any-return]
 
 
-def _all_close(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> np.ndarray | bool:
-    found: np.ndarray | bool = True
+def _all_close(a: dict[str, np.ndarray], b: dict[str, np.ndarray], share: float = _EQUAL) -> np.ndarray:
+    found = np.ones((), bool)
     for name, value in a.items():
         other = b.get(name)
         if other is not None and other.shape == value.shape:
-            found = found & _close(value, other)
+            found = found & _close(value, other, share)
     return found
 
 
@@ -257,13 +260,13 @@ def _side(step: StepTrace, update: Update, scale: float, lay: object) -> _Side |
     def laid(array: np.ndarray) -> np.ndarray:
         return lay(as_float(array))  # type: ignore[operator, no-any-return]
 
-    state = {}
-    for name, ref in update.state.items():
-        value = step.value(ref)
-        if value is not None and value.shape == before.shape:
-            state[name] = laid(value)
+    def kept(refs: dict[str, TensorRef]) -> dict[str, np.ndarray]:
+        values = {name: step.value(ref) for name, ref in refs.items()}
+        return {n: laid(v) for n, v in values.items() if v is not None and v.shape == before.shape}
+
     plain = None if gradient is None else laid(gradient)
-    return _Side(laid(before), laid(after), plain, _clip(update, plain, scale), state)
+    clipped = _clip(update, plain, scale)
+    return _Side(laid(before), laid(after), plain, clipped, kept(update.state), kept(update.state_after))
 
 
 def _clip_scale(step: StepTrace, taken: OptimizerStep) -> float:

@@ -45,7 +45,7 @@ def test_no_grad_region():
         return y + x
 
     finding = only(train(*nets(lambda x: torch.tanh(x) + x, mine)))
-    assert finding.stage == "backward" and finding.raw.api == "paddle.tanh"
+    assert finding.stage == "backward" and finding.raw.api.endswith(".tanh")
 
 
 def test_frozen_parameter():
