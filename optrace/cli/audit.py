@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,8 +23,12 @@ def command(
       optrace audit runs/base
       optrace audit train.py
     """
-    script = Path(target).suffix == ".py"
-    found = optrace.audit_random(Program(target, (), as_module=False).run if script else target)
+    subject: Any = target
+    if Path(target).suffix == ".py":
+        program = Program(target, (), as_module=False)
+        program.prepare()
+        subject = program.run
+    found = optrace.audit_random(subject)
     if not found:
         line("no random call")
         return

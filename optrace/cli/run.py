@@ -59,6 +59,7 @@ def command(
 def _traced(program: Program, folder: Path, level: str) -> int | str | None:
     status: int | str | None = 0
     failure: BaseException | None = None
+    program.prepare()
     with optrace.trace(level=level, out=folder) as trace:
         try:
             program.run()

@@ -38,8 +38,8 @@ class Program:
             self._code = _script_code(target, self.file)
         self._argv = [self.file if as_module else target, *arguments]
 
-    def run(self) -> None:
-        """Execute it; whatever it raises passes through."""
+    def prepare(self) -> None:
+        """Make the process look as it does to a program that ``python`` runs."""
         main = ModuleType("__main__")
         main.__dict__.update(__file__=self.file, __spec__=self._spec, __builtins__=__builtins__)
         main.__dict__["__package__"] = self._spec.parent if self._spec is not None else None
@@ -49,7 +49,10 @@ class Program:
         sys.argv = self._argv
         if not getattr(sys.flags, "safe_path", False):
             sys.path[0] = self._path
-        exec(self._code, main.__dict__)
+
+    def run(self) -> None:
+        """Execute it; whatever it raises passes through."""
+        exec(self._code, sys.modules["__main__"].__dict__)
 
 
 def print_exception(error: BaseException) -> None:

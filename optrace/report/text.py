@@ -112,13 +112,14 @@ def side_of(difference: ArgumentDifference, side: str) -> str:
 
 
 def figures(found: ErrorFigures) -> str:
-    """One line of error figures."""
-    parts = [
-        f"max {number(found.max_abs)}",
-        f"max relative {number(found.max_rel)}",
-        f"relative L2 {number(found.rel_l2)}",
-        f"{number(found.ulp)} ulp",
+    """One line of error figures; those that are not known (NaN) are left out where others are."""
+    known = [
+        (f"max {number(found.max_abs)}", found.max_abs),
+        (f"max relative {number(found.max_rel)}", found.max_rel),
+        (f"relative L2 {number(found.rel_l2)}", found.rel_l2),
+        (f"{number(found.ulp)} ulp", found.ulp),
     ]
+    parts = [shown for shown, figure in known if not math.isnan(figure)] or [shown for shown, _ in known]
     return ", ".join(parts) + (f" ({found.note})" if found.note else "")
 
 

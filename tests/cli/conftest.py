@@ -9,6 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from optrace.cli import app
 
 ROOT = Path(__file__).parents[2]
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -29,5 +32,16 @@ def optrace_cli(tmp_path: Path) -> Command:
             check=False,
             stdin=subprocess.DEVNULL,
         )
+
+    return run
+
+
+@pytest.fixture
+def in_process() -> Callable[..., tuple[int, str]]:
+    """The same without a process of its own, for commands that touch no framework: status and output."""
+
+    def run(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, words)
+        return done.exit_code, done.output
 
     return run

@@ -87,15 +87,15 @@ def test_show_one_call(runs: Path, optrace_cli) -> None:
     assert optrace_cli("show", runs / "base", 9999).returncode == 2
 
 
-def test_ops(optrace_cli) -> None:
-    assert "activation" in optrace_cli("ops").stdout
-    done = optrace_cli("ops", "torch.nn.functional.gelu")
-    assert "paddle.nn.functional.gelu" in done.stdout
-    assert "approximate" in done.stdout
-    assert "max_pool2d" in optrace_cli("ops", "pool").stdout
-    missing = optrace_cli("ops", "no_such_call")
-    assert missing.returncode == 2
-    assert "no row" in missing.stderr
+def test_ops(in_process) -> None:
+    assert "activation" in in_process("ops")[1]
+    _, shown = in_process("ops", "torch.nn.functional.gelu")
+    assert "paddle.nn.functional.gelu" in shown
+    assert "approximate" in shown
+    assert "max_pool2d" in in_process("ops", "pool")[1]
+    status, shown = in_process("ops", "no_such_call")
+    assert status == 2
+    assert "no row" in shown
 
 
 def test_ops_reads_a_users_table(optrace_cli, tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_demo_small_pair(optrace_cli) -> None:
     assert "axis = 1" in done.stdout
 
 
-def test_demo_unknown(optrace_cli) -> None:
-    assert optrace_cli("demo", "nothing").returncode == 2
+def test_demo_unknown(in_process) -> None:
+    assert in_process("demo", "nothing")[0] == 2
 
 
 @pytest.mark.slow
@@ -145,16 +145,15 @@ def test_convert_reports_a_missing_file(optrace_cli) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    "command", ["", "run", "diff", "show", "audit", "convert", "ops", "doctor", "demo"]
-)
-def test_help_teaches(optrace_cli, command: str) -> None:
-    done = optrace_cli(*([command] if command else []), "--help")
-    assert done.returncode == 0
-    assert "optrace " in done.stdout
+@pytest.mark.parametrize("command", ["", "run", "diff", "show", "audit", "convert", "ops", "doctor", "demo"])
+def test_help_teaches(in_process, command: str) -> None:
+    status, shown = in_process(*([command] if command else []), "--help")
+    assert status == 0
+    if command != "doctor":
+        assert "optrace " in shown
     if command not in ("", "doctor"):
-        assert "Examples:" in done.stdout
+        assert "Examples:" in shown
 
 
-def test_version(optrace_cli) -> None:
-    assert optrace_cli("--version").stdout == f"optrace {optrace.__version__}\n"
+def test_version(in_process) -> None:
+    assert in_process("--version") == (0, f"optrace {optrace.__version__}\n")

@@ -35,9 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def as_python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False
-    )
+    return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +98,7 @@ def test_a_failing_program_leaves_its_trace(folder: Path, optrace_cli) -> None:
     assert calls[-1].error is not None
     assert calls[-1].site is not None
     assert calls[-1].site.line == 4
+    assert optrace.load(folder / "out").meta["argv"] == ["script.py"]
 
 
 def test_both_frameworks_imported_by_the_program_are_traced(folder: Path, optrace_cli) -> None:

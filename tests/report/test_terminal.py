@@ -114,3 +114,9 @@ def test_clean_keeps_ordinary_text() -> None:
 def test_paths_are_short() -> None:
     assert path("/x/lib/python3.11/site-packages/transformers/models/a.py") == "transformers/models/a.py"
     assert path("/elsewhere/model.py") == "/elsewhere/model.py"
+
+
+def test_figures_that_are_not_known_are_left_out(bad: Report) -> None:
+    shown = render(bad, color=False, width=120)
+    assert "max relative 0.5, relative L2 0.1, 9 ulp (one NaN)" in shown
+    assert "max nan" not in shown
