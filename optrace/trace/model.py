@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optrace.frameworks.base import Framework
-from optrace.trace.fingerprint import fingerprint
+from optrace.frameworks.views import view_of
+from optrace.trace.fingerprint import Fingerprints, fingerprint
 from optrace.trace.records import Call, Fingerprint, TensorRef
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Trace:
         self.level = level
         self.calls: list[Call] = []
         self.values: dict[tuple[int, int], Any] = {}
-        self.fingerprints: dict[tuple[int, int], Fingerprint] = {}
+        self.fingerprints = Fingerprints()
         self.functions: dict[str, Callable[..., Any]] = {}
         self.outputs: Any = None
         self.training = TrainingRecord()
@@ -95,15 +96,18 @@ class Trace:
             self._frameworks[ref.key] = framework
 
     def summarise(self, ref: TensorRef, framework: Framework, tensor: Any) -> None:
+        """Keep a fingerprint of the tensor's values as they are now."""
         try:
-            self._add_stats(ref, fingerprint(framework.to_numpy(tensor)))
+            array = view_of(framework.name)(tensor)
+            self._add_stats(ref, framework.to_numpy(tensor) if array is None else array)
         except TypeError:
             pass  # no readable values
 
-    def _add_stats(self, ref: TensorRef, found: Fingerprint) -> None:
-        self.fingerprints[ref.key] = found
+    def _add_stats(self, ref: TensorRef, array: np.ndarray) -> None:
+        finished = self.fingerprints.take(ref.key, array)
         if self.spool is not None:
-            self.spool.stats(ref.key, found)
+            for key, found in finished:
+                self.spool.stats(key, found)
 
     def array(self, array: np.ndarray) -> TensorRef:
         """A numpy argument, recorded as a tensor of its own with a negative uid."""
@@ -115,7 +119,7 @@ class Trace:
             else:
                 self.values[ref.key] = array.copy()
         elif self.level == "stats" and array.dtype.kind in "biufc":
-            self._add_stats(ref, fingerprint(array))
+            self._add_stats(ref, array)
         return ref
 
     def count_error(self, where: str, error: BaseException) -> None:

@@ -94,6 +94,8 @@ class Spool:
         if self._thread is not None:
             self._thread.join()
         trace, writer = self._trace, self.writer
+        for key, found in trace.fingerprints.finish():
+            writer.stats(key, found)
         for call in trace.calls:
             if self._names.get(call.id, (call.api, call.via)) != (call.api, call.via):
                 writer.rename(call)

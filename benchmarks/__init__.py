@@ -1,0 +1,1 @@
+"""Measurements, each a script of its own; ``python -m benchmarks`` runs all."""

@@ -1,0 +1,26 @@
+"""A paddle tensor's memory as an array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import paddle
+
+_NATIVE = frozenset({
+    paddle.float32, paddle.float64, paddle.float16, paddle.int64, paddle.int32, paddle.int16, paddle.int8,
+    paddle.uint8, paddle.bool,
+})  # fmt: skip
+# From this many elements on, sharing memory costs less than copying it.
+_SHARE = 1 << 14
+_on_gpu = paddle.is_compiled_with_cuda() or paddle.is_compiled_with_xpu()
+
+
+def view(tensor: Any) -> np.ndarray | None:
+    """The values, without a copy where they are many; ``None`` for anything but an ordinary CPU tensor."""
+    if _on_gpu or tensor.dtype not in _NATIVE or not tensor.is_dense() or not tensor._is_initialized():
+        return None
+    if tensor.size < _SHARE or tensor.dtype == paddle.bool:
+        array = tensor.numpy()
+        return array if array.shape == tuple(tensor.shape) else None
+    return np.from_dlpack(tensor.detach())
