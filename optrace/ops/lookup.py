@@ -34,7 +34,8 @@ def equivalents(api: str) -> tuple[str, ...]:
 
 def random_ops(framework: str) -> frozenset[str]:
     """Names of one framework that can draw random numbers."""
-    return frozenset(name for row in table().rows if row.kind == "random" for name in row.names(framework))
+    rows = (row for row in table().rows if row.kind == "random" or row.draws)
+    return frozenset(name for row in rows for name in row.names(framework))
 
 
 def same_job(api_a: str, api_b: str) -> bool:

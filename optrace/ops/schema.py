@@ -38,6 +38,7 @@ class Row(msgspec.Struct, eq=False, forbid_unknown_fields=True, omit_defaults=Tr
     ``values`` lists pairs (torch value, paddle value); ``convert`` names a function from
     ``conversions.py`` for one parameter; ``meaning`` names a joint reading from ``meanings/`` for
     calls whose arguments can't be translated one by one. Rows with the same ``job`` do the same.
+    ``draws`` says that a call of another kind can draw random numbers, too (attention with dropout).
     ``layout`` gives the axis order that turns a torch tensor into paddle's. ``reason`` says why a row is
     not executed, ``unexecuted`` why single names of it are not.
     """
@@ -57,6 +58,7 @@ class Row(msgspec.Struct, eq=False, forbid_unknown_fields=True, omit_defaults=Tr
     results: Results = Results()
     differences: list[str] = []
     examples: list[dict[str, Any]] = []
+    draws: bool = False
     grad: bool = False
     inplace: bool = False
     tolerance: float = 0.0
