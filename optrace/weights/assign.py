@@ -115,9 +115,9 @@ class Assignment:
         if self.settled.covers(self.raw):
             yield self._with_settled(Plan(method="rules"))
             return
-        seen: list[list[tuple[int, ...]]] = []
+        seen: list[set[tuple[Any, ...]]] = []
         for matching in self._matchings():
-            places = [(b.place, r.place, *b.widths, *r.widths) for b, r in matching.pairs]
+            places = {(b.view.names, r.view.names, *b.widths, *r.widths) for b, r in matching.pairs}
             if places not in seen:
                 seen.append(places)
                 yield self.planned(matching, "use" if self.traced is not None else "structure")

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from optrace.align.values import epsilon
+import numpy as np
+
+from optrace.align.values import as_float, epsilon
 from optrace.diagnose.run import run_model
 from optrace.errors import ModelError
-from optrace.trace.records import Call, Fingerprint, TensorRef, tensors_in
+from optrace.trace.model import Trace
+from optrace.trace.records import Call, TensorRef, tensors_in
 from optrace.weights.match import Matching, fits
 from optrace.weights.plan import Plan
 from optrace.weights.uses import Use
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from optrace.weights.assign import Assignment, Side
 
 Pairs = list[tuple[Use, Use]]
-Prints = dict[int, "tuple[Fingerprint | None, Fingerprint | None]"]
+Prints = dict[int, "Print | None"]
 _SECONDS = 8.0
 _MOST_PLANS = 4
 _MOST_ORDERS = 24
@@ -36,11 +39,37 @@ def search(assignment: Assignment, plans: list[Plan]) -> tuple[Plan, Agreement] 
     """
     try:
         searches = [_Search(assignment, plan) for plan in plans[:_MOST_PLANS]]
-        best = max(searches, key=lambda s: s.agreeing())
+        best = max(searches, key=lambda s: s.agreeing()) if len(searches) > 1 else searches[0]
         found = best.run()
         return found if found is not None else (best.plan, assignment.attempt(best.plan.arrays))
     except ModelError:
         return None
+
+
+class Print(NamedTuple):
+    """What two tensors of equal values have in common whatever their layout."""
+
+    count: int
+    mean: float
+    rms: float
+    abs_mean: float
+    minimum: float
+    maximum: float
+
+
+def _print(trace: Trace, ref: TensorRef) -> Print | None:
+    value = trace.value(ref)
+    if value is None or not value.size:
+        return None
+    flat = as_float(value)
+    flat = flat[np.isfinite(flat)]
+    if not flat.size:
+        return None
+    size = np.abs(flat)
+    rms = float(np.sqrt(np.square(flat).mean()))
+    return Print(
+        value.size, float(flat.mean()), rms, float(size.mean()), float(flat.min()), float(flat.max())
+    )
 
 
 class _Search:
@@ -48,22 +77,23 @@ class _Search:
         assert assignment.traced is not None and assignment.inputs is not None
         self.assignment = assignment
         self.plan = plan
+        self.deadline = time.monotonic() + _SECONDS
         self.base, self.raw = assignment.traced
         self.tolerance = 1e-3 + 50 * max(epsilon(o.dtype) for o in assignment.raw if not o.buffer)
         if assignment.wanted is None:
             assignment.wanted = self._prints(self.base, assignment.inputs[0])
         self.wanted: Prints = assignment.wanted
-        self.deadline = time.monotonic() + _SECONDS
         rank = self.raw.flow.rank
         pairs = _by_occurrence(plan.matching.pairs, self.base.reader.uses, self.raw.reader.uses)
         self.pairs: Pairs = sorted(pairs, key=lambda p: rank[p[1].call])
+        self._first: Prints | None = None
         self._base_calls = _occurrences(self.base.reader.uses)
         self._raw_calls = _occurrences(self.raw.reader.uses)
 
     def agreeing(self) -> int:
         """How many uses have the same input as their partner."""
-        found = self._run_raw(self.pairs)
-        return sum(self._same(self.wanted[b.place][0], found[r.place][0]) for b, r in self.pairs)
+        found = self._first = self._run_raw(self.pairs)
+        return sum(self._same(self.wanted[b.place], found[r.place]) for b, r in self.pairs)
 
     def run(self) -> tuple[Plan, Agreement] | None:
         seen: set[tuple[int, ...]] = set()
@@ -72,7 +102,7 @@ class _Search:
             if state in seen:
                 return None
             seen.add(state)
-            found = self._run_raw(self.pairs)
+            found, self._first = self._first or self._run_raw(self.pairs), None
             at = self._first_disagreement(self.pairs, found)
             if at is None:
                 plan = self._plan(self.pairs)
@@ -89,7 +119,7 @@ class _Search:
     def _partner_of(self, at: int, found: Prints) -> Pairs | None:
         """Exchange the partner of pair ``at`` for the later base use that has its very input."""
         base, raw = self.pairs[at]
-        value = found[raw.place][0]
+        value = found[raw.place]
         for other in range(at + 1, len(self.pairs)):
             theirs, mine = self.pairs[other]
             if (
@@ -98,7 +128,7 @@ class _Search:
                 or not (fits(theirs, raw) and fits(base, mine))
             ):
                 continue
-            if self._same(self.wanted[theirs.place][0], value):
+            if self._same(self.wanted[theirs.place], value):
                 return self._exchanged({raw.call: theirs.call, mine.call: base.call})
         return None
 
@@ -162,8 +192,8 @@ class _Search:
         return self._prints(self.raw, self.assignment.inputs[1])
 
     def _prints(self, side: Side, inputs: object) -> Prints:
-        """Fingerprints of the input and the result of each use, by its place."""
-        trace = run_model(side.inventory.model, inputs, train=False, level="stats")
+        """A summary of the input of each use, by its place."""
+        trace = run_model(side.inventory.model, inputs, train=False, level="full")
         found: Prints = {}
         for use in side.reader.uses:
             call, before = trace.calls[use.call], side.trace.calls[use.call]
@@ -171,16 +201,12 @@ class _Search:
             at = next((i for i, r in enumerate(_inputs(before)) if r.key == use.source), None)
             refs = _inputs(call)
             source = refs[at] if at is not None and at < len(refs) else None
-            result = next(iter(tensors_in(call.outputs)), None)
-            found[use.place] = (
-                trace.stats(source) if source else None,
-                trace.stats(result) if result else None,
-            )
+            found[use.place] = _print(trace, source) if source is not None else None
         return found
 
     def _first_disagreement(self, pairs: Pairs, found: Prints) -> int | None:
         for at, (base, raw) in enumerate(pairs):
-            wanted, got = self.wanted[base.place][0], found[raw.place][0]
+            wanted, got = self.wanted[base.place], found[raw.place]
             if (
                 wanted is not None
                 and got is not None
@@ -190,7 +216,7 @@ class _Search:
                 return at
         return None
 
-    def _same(self, a: Fingerprint | None, b: Fingerprint | None) -> bool:
+    def _same(self, a: Print | None, b: Print | None) -> bool:
         """Whether two tensors hold the same values in whatever layout."""
         if a is None or b is None or a.count != b.count:
             return False
