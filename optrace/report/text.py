@@ -120,13 +120,17 @@ def figures(found: ErrorFigures) -> str:
         (f"{number(found.ulp)} ulp", found.ulp),
     ]
     parts = [shown for shown, figure in known if not math.isnan(figure)] or [shown for shown, _ in known]
-    return ", ".join(parts) + (f" ({found.note})" if found.note else "")
+    return ", ".join(parts)
 
 
 def errors(error: Error) -> list[tuple[str, str]]:
-    """Label and figures of the errors that are known."""
+    """Label (with its note) and figures of the errors that are known."""
     known = (("given equal inputs", error.local), ("as the runs showed", error.observed))
-    return [(label, figures(found)) for label, found in known if found is not None]
+    return [
+        (f"{label} ({found.note})" if found.note else label, figures(found))
+        for label, found in known
+        if found is not None
+    ]
 
 
 def reach(spread: Spread) -> str:
