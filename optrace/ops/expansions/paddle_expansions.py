@@ -414,7 +414,8 @@ def rnn(
                 elif mode == "GRU":
                     state = gru_cell(step, state, *weights)
                 else:
-                    state = simple_cell(step, state, *weights, "tanh" if mode == "RNN_TANH" else "relu")
+                    activation = "tanh" if mode == "RNN_TANH" else "relu"
+                    state = simple_cell(step, state, *weights, activation=activation)
                 made.append(state[0] if mode == "LSTM" else state)
             outs.append(made[::-1] if direction else made)
             finals.append(state)

@@ -19,11 +19,10 @@ class Range(Meaning):
     def read(self, side: Side) -> dict[str, Term]:
         args = side.args
         start, end = args.get("start", 0), args.get("end")
+        names: tuple[str | None, str] = ("start", "end")
         if end is None:
             start, end = 0, start
             names = (None, "start" if args.get("start") is not None else "end")
-        else:
-            names = ("start", "end")
         return {
             "start": Term(plain(start), names[0], start),
             "end": Term(plain(end), names[1], end),
