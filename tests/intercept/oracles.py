@@ -39,8 +39,32 @@ def public_name(func):
     return short
 
 
+# torch passes the method an operator stands for; the trace holds the operator that was written.
+OPERATORS = {
+    "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift", "invert": "bitwise_not",
+}  # fmt: skip
+
+
 def recorded(trace):
-    return Counter(c.api.rpartition(".")[2] for c in trace.calls if c.framework == "torch")
+    found = Counter()
+    for call in trace.calls:
+        if call.framework == "torch":
+            short = call.api.rpartition(".")[2]
+            found[short] += 1
+            if short.startswith("__") and short.endswith("__"):
+                found.update(written_as(short[2:-2]))
+    return found
+
+
+def written_as(operator):
+    names = {operator}
+    if operator[0] in "ri":
+        names.add(operator[1:])
+    for name in list(names):
+        plain = OPERATORS.get(name, name)
+        names |= {plain, f"{plain}_", f"__{name}__"}
+    return names
 
 
 def lacking(oracle, trace):
