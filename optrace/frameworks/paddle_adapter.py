@@ -131,7 +131,7 @@ class PaddleFramework(Framework):
                 plain = plain.to_dense()  # numpy() of a sparse tensor ends the process
             array = plain.numpy()
         coded = _CODED.get(plain.dtype)
-        array = np.array(array, copy=True, order="C").reshape(tuple(plain.shape))
+        array = np.ascontiguousarray(array).reshape(tuple(plain.shape))  # numpy() has copied
         return array if coded is None else array.view(coded)
 
     def from_numpy(self, array: np.ndarray, requires_grad: bool = False) -> Any:

@@ -86,6 +86,7 @@ class _Search:
         rank = self.raw.flow.rank
         pairs = _by_occurrence(plan.matching.pairs, self.base.reader.uses, self.raw.reader.uses)
         self.pairs: Pairs = sorted(pairs, key=lambda p: rank[p[1].call])
+        self._start = self.pairs
         self._first: Prints | None = None
         self._base_calls = _occurrences(self.base.reader.uses)
         self._raw_calls = _occurrences(self.raw.reader.uses)
@@ -187,7 +188,8 @@ class _Search:
         return self.assignment.planned(matching, self.plan.method)
 
     def _run_raw(self, pairs: Pairs) -> Prints:
-        self.assignment.write(self._plan(pairs).arrays)
+        arrays = self.plan.arrays if pairs is self._start else self._plan(pairs).arrays
+        self.assignment.write(arrays)
         assert self.assignment.inputs is not None
         return self._prints(self.raw, self.assignment.inputs[1])
 
