@@ -337,7 +337,7 @@ def cross_entropy(
     return paddle.scale(total, 1 / max(loss.size, 1))
 
 
-def simple_cell(x: Any, state: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, activation: str) -> Any:
+def simple_cell(x: Any, state: Any, activation: str, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
     import paddle
 
     act = paddle.tanh if activation == "tanh" else paddle.nn.functional.relu
@@ -402,10 +402,10 @@ def rnn(
         outs = []
         for direction in range(directions):
             place = layer * directions + direction
-            weights = (
+            weights: list[Any] = [
                 *weight_list[2 * place : 2 * place + 2],
                 *(biases[2 * place : 2 * place + 2] or (None, None)),
-            )
+            ]
             state: Any = (states[0][place], states[1][place]) if mode == "LSTM" else states[0][place]
             made = []
             for step in reversed(steps) if direction else steps:
@@ -415,7 +415,7 @@ def rnn(
                     state = gru_cell(step, state, *weights)
                 else:
                     activation = "tanh" if mode == "RNN_TANH" else "relu"
-                    state = simple_cell(step, state, *weights, activation=activation)
+                    state = simple_cell(step, state, activation, *weights)
                 made.append(state[0] if mode == "LSTM" else state)
             outs.append(made[::-1] if direction else made)
             finals.append(state)
