@@ -20,7 +20,9 @@ from optrace.training.settings import UNLIKE, SettingDifference, setting_differe
 from optrace.training.steps import StepTrace
 
 # Inputs of the update count as equal, and the updates as different, beyond these shares of their size.
-_EQUAL, _DIFFERENT = 1e-3, 1e-2
+_EQUAL, _DIFFERENT = 1e-4, 1e-2
+# Where terms cancel, a hundredfold of the inputs' difference is seen in few elements; a setting shows in many.
+_FEW = 0.03
 
 
 class _Side(NamedTuple):
@@ -99,7 +101,8 @@ class Steps:
         wrong = same & (np.abs(a.change - b.change) > _DIFFERENT * np.abs(a.change) + rounding)
         # What the optimizer remembers may part before the parameters do.
         kept = same & ~_all_close(a.state_after, b.state_after, _DIFFERENT)
-        if max(wrong.sum(), kept.sum()) <= 0.005 * max(same.sum(), 1):
+        count = int(same.sum())
+        if max(wrong.sum(), kept.sum()) < max(_FEW * count, 2 if count > 1 else 1):
             return None
         found_settings = setting_differences(other.settings, update.settings, other.names, update.names)
         return self._explain(base, raw, other, update, a, b, found_settings)
