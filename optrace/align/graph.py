@@ -104,10 +104,13 @@ class Graph:
         return [self.refs[k] for k in sorted(read) if k not in self.producer]
 
     def sinks(self) -> list[Key]:
-        """Values nobody reads; of a call with several outputs only those of a call none of which is read."""
+        """Values nobody reads, of calls that read something and none of whose results is read.
+
+        What a script creates or draws and never passes on is no result of it.
+        """
         found: list[Key] = []
         for node in self.nodes:
-            if not any(self.consumers.get(k) for k in node.outputs):
+            if node.inputs and not any(self.consumers.get(k) for k in node.outputs):
                 found.extend(node.outputs)
         return found
 

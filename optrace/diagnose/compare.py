@@ -20,6 +20,7 @@ from optrace.diagnose.hidden import differing_weights, hidden_calls
 from optrace.diagnose.merge import merged
 from optrace.diagnose.outcome import raised, reshaped_outputs
 from optrace.diagnose.region import culprit
+from optrace.diagnose.repair import Hypothesis
 from optrace.diagnose.rounding import same_function
 from optrace.diagnose.warn import code_differences
 from optrace.errors import ComparisonError
@@ -100,13 +101,19 @@ class Comparison:
 
     def _hidden(self) -> list[Warn]:
         """Findings that no output shows; what may be just another way of computing is a warning."""
+        while len(self.findings) < MOST_FINDINGS:
+            found = hidden_calls(self.forced)
+            certain = next((h for h in found if h.certain), None)
+            if certain is None:
+                break
+            self._report(certain.node, certain.raw_key, certain.base, certain.base_key, certain.cause)
+            self._repair(
+                Hypothesis(certain.node, certain.raw_key, certain.base, certain.base_key, "same call")
+            )
         warnings = []
-        for h in hidden_calls(self.forced):
-            if h.certain:
-                self._report(h.node, h.raw_key, h.base, h.base_key, h.cause)
-            else:
-                text = f"{h.cause.message}; what follows makes up for it in this run"
-                warnings.append(Warn(text, h.base, h.node.call, h.cause.argument))
+        for h in found:
+            text = f"{h.cause.message}; what follows makes up for it in this run"
+            warnings.append(Warn(text, h.base, h.node.call, h.cause.argument))
         for w in differing_weights(self.forced):
             text = f"parameter {w.parameter.path} differs from base's {w.counterpart.path}, without effect in this run"
             cause = Cause("weight", text, w.base, parameter=w.parameter.path)
@@ -217,6 +224,12 @@ def _figures(base: np.ndarray | None, raw: np.ndarray | None, dtype: str) -> Err
     found: Difference = difference(base, raw, dtype)
     note = found.note
     if not note and base.size > 1 and (base.dtype.kind == "c") == (raw.dtype.kind == "c"):
-        apart = int(np.count_nonzero(~np.isclose(as_float(base), as_float(raw), rtol=1e-5, atol=1e-6 * found.max_abs, equal_nan=True)))
+        apart = int(
+            np.count_nonzero(
+                ~np.isclose(
+                    as_float(base), as_float(raw), rtol=1e-5, atol=1e-6 * found.max_abs, equal_nan=True
+                )
+            )
+        )
         note = f"{apart} of {base.size} elements differ"
     return ErrorFigures(*found[:4], note)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from optrace import frameworks
-from optrace.align.graph import Key, made_by
+from optrace.align.graph import Key
 from optrace.ops import arrange
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, DtypeRef, Opaque, TensorRef
@@ -54,7 +54,7 @@ class Replayer:
 
         try:
             if override:
-                positional, keyword = arrange(call.via or call.api, {**call.args, **override})
+                positional, keyword = _with(call, override)
             else:
                 positional, keyword = call.positional, call.keyword
             args = [self._argument(framework, a, tensor) for a in positional]
@@ -125,6 +125,20 @@ class Replayer:
                 self._collect(framework, r, result.get(k), into)
 
 
-def result_keys(call: Call) -> list[Key]:
-    """Keys of what a call returns or changes, unchanged inputs included."""
-    return [r.key for r in made_by(call)]
+def _with(call: Call, override: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The call's arguments as they were written, those named in ``override`` replaced."""
+    bound = call.args
+    positional, keyword = list(call.positional), dict(call.keyword)
+    places = {name: i for i, name in enumerate(bound) if i < len(positional) and bound[name] is positional[i]}
+    for name, value in override.items():
+        if name in places:
+            positional[places[name]] = value
+        elif name in keyword:
+            keyword[name] = value
+        else:
+            break
+    else:
+        return positional, keyword
+    # Not written there: let the table say where it goes, without what it does not know.
+    known = {k: v for k, v in bound.items() if not (k.startswith("arg") and k[3:].isdigit()) and k != "name"}
+    return arrange(call.via or call.api, {**known, **override})
