@@ -24,3 +24,10 @@ def view(tensor: Any) -> np.ndarray | None:
         array = tensor.numpy()
         return array if array.shape == tuple(tensor.shape) else None
     return np.from_dlpack(tensor.detach())
+
+
+def stamp(tensor: Any) -> tuple[int, bool, int] | None:
+    """What changes when a tensor's description does: version, requires_grad, address; ``None`` for odd ones."""
+    if not tensor.is_dense() or not tensor._is_initialized():
+        return None
+    return tensor.inplace_version, tensor.stop_gradient, tensor.data_ptr()

@@ -27,3 +27,14 @@ def view(tensor: Any) -> np.ndarray | None:
             return None
         # Conjugate and negative views can't be had without a copy.
         return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy() if not tensor.is_neg() else None
+
+
+def stamp(tensor: Any) -> tuple[int, bool, int] | None:
+    """What changes when a tensor's description does: version, requires_grad, address; ``None`` for odd ones."""
+    if type(tensor) not in _PLAIN or _modes():
+        return None
+    try:
+        with _hidden():
+            return tensor._version, tensor.requires_grad, tensor.data_ptr()
+    except RuntimeError:  # no version (inference) or no address (fake, sparse, wrapped)
+        return None

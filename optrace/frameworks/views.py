@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 View = Callable[[Any], "np.ndarray | None"]
+Stamp = Callable[[Any], "tuple[int, bool, int] | None"]
 _views: dict[str, View] = {}
+_stamps: dict[str, Stamp] = {}
 
 
 def view_of(framework: str) -> View:
@@ -17,3 +19,10 @@ def view_of(framework: str) -> View:
     if framework not in _views:
         _views[framework] = importlib.import_module(f"optrace.frameworks.{framework}_view").view
     return _views[framework]
+
+
+def stamp_of(framework: str) -> Stamp:
+    """The function that tells cheaply whether what is known about a tensor still holds."""
+    if framework not in _stamps:
+        _stamps[framework] = importlib.import_module(f"optrace.frameworks.{framework}_view").stamp
+    return _stamps[framework]

@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 from optrace.frameworks.base import Framework
+from optrace.trace.records import TensorRef
 
 
 class Identities:
@@ -19,6 +20,7 @@ class Identities:
         # What the frameworks' own version counters miss: fused optimizers, paddle's set_value, statistics.
         self._extra: dict[int, int] = {}
         self._seen: dict[int, int] = {}
+        self._refs: dict[int, tuple[weakref.ref[Any], Any, int, TensorRef]] = {}
 
     def uid(self, tensor: Any) -> int:
         found = self._known.get(id(tensor))
@@ -27,6 +29,18 @@ class Identities:
         number = next(self._count)
         self._known[id(tensor)] = (weakref.ref(tensor), number)
         return number
+
+    def ref(self, tensor: Any, stamp: Any) -> TensorRef | None:
+        """The reference made for ``tensor`` earlier, while its ``stamp`` is the same."""
+        known = self._refs.get(id(tensor))
+        if known is None or known[0]() is not tensor or known[1] != stamp:
+            return None
+        ref = known[3]
+        return ref if self._extra.get(ref.uid, 0) == known[2] else None
+
+    def remember(self, tensor: Any, stamp: Any, ref: TensorRef) -> None:
+        """Give ``ref`` again until the stamp changes."""
+        self._refs[id(tensor)] = (self._known[id(tensor)][0], stamp, self._extra.get(ref.uid, 0), ref)
 
     def version(self, framework: Framework, tensor: Any, uid: int) -> int:
         """Which of the values of ``tensor`` this is; goes up with every in-place change that was noticed."""
@@ -47,6 +61,7 @@ class Identities:
         """Call ``tensor`` by its ``path``; the first name given wins."""
         if self.path(tensor) is None:
             self._paths[id(tensor)] = (weakref.ref(tensor), path)
+            self._refs.pop(id(tensor), None)
 
     def path(self, tensor: Any) -> str | None:
         found = self._paths.get(id(tensor))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from optrace.frameworks.base import Framework
+from optrace.frameworks.views import stamp_of
 from optrace.trace import sites
 from optrace.trace.arguments import MAX_DEPTH, MAX_ITEMS, MAX_TOTAL, plain, text_of
 from optrace.trace.identity import Identities
@@ -387,31 +388,29 @@ class Recorder:
         return found if isinstance(obj, list) else tuple(found)
 
     def _tensor(self, framework: Framework, tensor: Any) -> TensorRef:
-        shape, dtype, device, strides, offset, storage, requires_grad = framework.info(tensor)
-        uid, path = self.identities.uid(tensor), self.identities.path(tensor)
-        if path is not None and self._keep_values and self.identities.due(uid, self._epoch):
-            self._check_version(framework, tensor, uid)
-        ref = TensorRef(
-            uid,
-            self.identities.version(framework, tensor, uid),
-            shape,
-            dtype,
-            device,
-            strides,
-            offset,
-            storage,
-            requires_grad,
-            path,
-        )
+        stamp = stamp_of(framework.name)(tensor)
+        ref = self.identities.ref(tensor, stamp) if stamp is not None else None
+        if ref is None or (ref.path is not None and self._keep_values):
+            ref = self._describe(framework, tensor)
+            if stamp is not None:
+                self.identities.remember(tensor, stamp, ref)
         trace = self.trace
         if self._keep_values:
             if not trace.holds(ref.key):
                 trace.keep(ref, framework, tensor)
-            if requires_grad and self.training.on and self.thread.phase not in ("backward", "optimizer"):
+            if ref.requires_grad and self.training.on and self.thread.phase not in ("backward", "optimizer"):
                 self.training.made(framework, tensor, ref)
         elif self._keep_stats and ref.key not in trace.fingerprints:
             trace.summarise(ref, framework, tensor)
         return ref
+
+    def _describe(self, framework: Framework, tensor: Any) -> TensorRef:
+        shape, dtype, device, strides, offset, storage, requires_grad = framework.info(tensor)
+        uid, path = self.identities.uid(tensor), self.identities.path(tensor)
+        if path is not None and self._keep_values and self.identities.due(uid, self._epoch):
+            self._check_version(framework, tensor, uid)
+        version = self.identities.version(framework, tensor, uid)
+        return TensorRef(uid, version, shape, dtype, device, strides, offset, storage, requires_grad, path)
 
     def _check_version(self, framework: Framework, tensor: Any, uid: int) -> None:
         """A parameter or buffer may have been changed behind its version counter."""

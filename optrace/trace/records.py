@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from optrace.trace.model import Trace
 
 
-class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
+class Fingerprint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A fixed-size summary of one tensor's values, equal on both frameworks for equal values.
 
     ``sketch`` is linear in the values (random signs), so the distance between two tensors of one
@@ -29,7 +29,7 @@ class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
     count: int
 
 
-class TensorRef(msgspec.Struct, frozen=True, tag="T", omit_defaults=True):
+class TensorRef(msgspec.Struct, frozen=True, tag="T", omit_defaults=True, gc=False):
     """One value of one tensor: object ``uid`` as of in-place ``version``.
 
     ``dtype`` is the name both frameworks share (``"float32"``, ``"bfloat16"``, ``"bool"``);
