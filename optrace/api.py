@@ -41,7 +41,7 @@ def diff(
         forced = Comparison(a, b, rtol, atol)
         return Report(a, b, *forced.run(), forced.forced)
     recorded = RecordedComparison(a, b)
-    return Report(a, b, *recorded.run(), recorded)
+    return Report(a, b, *recorded.run(), recorded.prints)
 
 
 def _can_run(trace: Trace) -> bool:

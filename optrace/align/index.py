@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optrace.align.graph import Graph, Key
-from optrace.align.values import agree, as_float, clearly_apart, difference
+from optrace.align.values import agree, as_float, clearly_apart, difference, epsilon
 
 # A value with at most this many distinct, round elements (masks, zeros, flags) says little by itself.
 FEW = 3
@@ -41,6 +41,7 @@ class Match(NamedTuple):
     key: Key
     layout: Layout
     strict: bool
+    gap: float = 0.0
 
 
 class _Features(NamedTuple):
@@ -97,7 +98,7 @@ class ValueIndex:
     def find(self, value: np.ndarray, dtype: str, reduction: int, moved: bool) -> list[Match]:
         """Base values equal to ``value`` up to rounding in ``dtype``.
 
-        The same shape comes first; then the same elements in the same order in another shape;
+        The same shape comes first, the nearest of them ahead; then the same elements in the same order in another shape;
         with ``moved`` also those with transposed axes.
         """
         if value.size == 0:
@@ -115,15 +116,19 @@ class ValueIndex:
             if base is None:
                 continue
             same_order = base if base.shape == value.shape else base.reshape(value.shape)
-            if _equal(same_order, value, dtype, reduction):
-                plain = Match(key, Layout(None, value.shape), base.shape == value.shape)
+            gap = _gap(same_order, value, dtype, reduction)
+            if gap is not None:
+                plain = Match(key, Layout(None, value.shape), base.shape == value.shape, gap)
                 (strict if plain.strict else loose).append(plain)
                 continue
             if moved and not f.distinct_few:
                 axes = transposition(base, value, dtype, reduction)
                 if axes is not None:
                     loose.append(Match(key, Layout(axes, value.shape), False))
-        return strict + loose
+        strict.sort(key=lambda m: m.gap)
+        # A value that is merely close (a norm that hardly changes its input) is another one.
+        limit = 3 * strict[0].gap + 2 * epsilon(dtype) if strict else 0.0
+        return [m for m in strict if m.gap <= limit] + loose
 
 
 def transposition(
@@ -142,15 +147,17 @@ def transposition(
         probe = moved.reshape(-1)[:8], raw.reshape(-1)[:8]
         if not np.allclose(as_float(probe[0]), as_float(probe[1]), rtol=1e-2, atol=1e-3, equal_nan=True):
             continue
-        if _equal(moved.reshape(raw.shape), raw, dtype, reduction):
+        if _gap(moved.reshape(raw.shape), raw, dtype, reduction) is not None:
             return axes
     return None
 
 
-def _equal(base: np.ndarray, raw: np.ndarray, dtype: str, reduction: int) -> bool:
+def _gap(base: np.ndarray, raw: np.ndarray, dtype: str, reduction: int) -> float | None:
+    """The scaled error of two arrays that agree up to rounding; ``None`` when they do not."""
     if clearly_apart(base, raw, dtype, reduction):
-        return False
-    return agree(difference(base, raw, dtype), dtype, reduction)
+        return None
+    found = difference(base, raw, dtype)
+    return found.scaled if agree(found, dtype, reduction) else None
 
 
 def same_elements(base: np.ndarray, raw: np.ndarray) -> bool:
