@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import optrace
 from benchmarks.workloads import THREADS, Workload, workloads
@@ -28,28 +28,40 @@ TARGETS = {"meta": (1.05, 1.08, 1.4), "stats": (1.25, 1.4, 2.5), "full": (1.5, 1
 clock = time.perf_counter
 
 
+class Figures(NamedTuple):
+    """``first``: the first traced run of a trace; ``around``: starting and ending the trace."""
+
+    plain: float
+    traced: float
+    first: float
+    around: float
+    calls: int
+
+
 def seconds(run: Callable[[], Any]) -> float:
     start = clock()
     run()
     return clock() - start
 
 
-def measure(run: Callable[[], Any], level: str, runs: int, out: Path | None = None) -> tuple[float, float, float, int]:
-    """Medians of the untraced and the traced time and of what a trace takes to start and end; calls."""
-    plain, traced, around, calls = [], [], [], 0
+def measure(run: Callable[[], Any], level: str, runs: int, out: Path | None = None) -> Figures:
+    """Medians of ``runs`` rounds, in seconds, and the calls of one traced run."""
+    plain, traced, firsts, around, calls = [], [], [], [], 0
     run()
     for _ in range(runs):
         plain.append(seconds(run))
         start = clock()
         with optrace.trace(level=level, out=out) as trace:
+            first = seconds(run)  # names the parameters, describes and summarises each once
             inside = seconds(run)
-        around.append(clock() - start - inside)
+        around.append(clock() - start - inside - first)
+        firsts.append(first)
         traced.append(inside)
-        calls = len(trace.calls)
+        calls = len(trace.calls) // 2
         assert not trace.errors, trace.errors
         del trace
         gc.collect()
-    return statistics.median(plain), statistics.median(traced), statistics.median(around), calls
+    return Figures(*map(statistics.median, (plain, traced, firsts, around)), calls)
 
 
 def table(framework: str, chosen: list[Workload], levels: tuple[str, ...], to_disk: bool) -> None:
@@ -58,12 +70,15 @@ def table(framework: str, chosen: list[Workload], levels: tuple[str, ...], to_di
             for level in levels:
                 with tempfile.TemporaryDirectory() as folder:
                     out = Path(folder) / "trace" if to_disk else None
-                    plain, traced, around, calls = measure(run, level, workload.runs, out)
+                    plain, traced, first, around, calls = measure(run, level, workload.runs, out)
                 training, forward, tiny = TARGETS[level]
-                target = tiny if workload.name.startswith("tiny") else forward if phase == "forward" else training
+                target = (
+                    tiny if workload.name.startswith("tiny") else forward if phase == "forward" else training
+                )
                 print(
                     f"{framework:7} {workload.name:13} {phase:17} {level:6}"
                     f"{plain * 1e3:9.2f} ms {traced * 1e3:9.2f} ms {traced / plain:6.2f}"
+                    f" (first run {first / plain:6.2f})"
                     f"  (target {target or '-'})  {calls:4} calls {(traced - plain) / calls * 1e6:7.1f} us/call"
                     f"  start+end {around * 1e3:6.0f} ms",
                     flush=True,
@@ -77,7 +92,9 @@ def main() -> None:
     parser.add_argument("--level", action="append", choices=LEVELS)
     parser.add_argument("--out", action="store_true", help="write the traces to disk as they are recorded")
     parser.add_argument("--threads", type=int, default=THREADS, help="threads of the frameworks")
-    parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that is busy otherwise")
+    parser.add_argument(
+        "--cpu", action="store_true", help="processor time, for a machine that is busy otherwise"
+    )
     options = parser.parse_args()
     if options.cpu:
         global clock

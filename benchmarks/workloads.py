@@ -62,7 +62,9 @@ def _encoder(framework: str, size: Size) -> Any:
     nn = importlib.import_module(f"{framework}.nn")
     given = {"batch_first": True} if framework == "torch" else {}
     layer = nn.TransformerEncoderLayer(size.width, size.heads, size.feedforward, dropout=0.0, **given)
-    model = nn.TransformerEncoder(layer, 6, **({"enable_nested_tensor": False} if framework == "torch" else {}))
+    model = nn.TransformerEncoder(
+        layer, 6, **({"enable_nested_tensor": False} if framework == "torch" else {})
+    )
     return model.train() or model
 
 

@@ -44,14 +44,18 @@ TREES = st.recursive(
     ),
     max_leaves=12,
 )
-RELAXED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+RELAXED = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def made(*trees: object) -> Trace:
     trace = Trace("full")
     for i, tree in enumerate(trees):
         site = Site("model.py", i, "f", "y = f(x)")
-        trace.append(Call(i, "torch.add", "torch", [tree], {"k": tree}, outputs=tree, site=site, parent=i - 1))
+        trace.append(
+            Call(i, "torch.add", "torch", [tree], {"k": tree}, outputs=tree, site=site, parent=i - 1)
+        )
     return trace
 
 
@@ -79,7 +83,11 @@ def test_values_come_back(tmp_path: Path, name: str, shape: tuple[int, ...]) -> 
     trace.values[REF.key] = trace.values[2, 0] = array
     trace.save(tmp_path / "t")
     back = optrace.load(tmp_path / "t").value(REF)
-    assert back is not None and (back.dtype, back.shape, back.tobytes()) == (array.dtype, array.shape, array.tobytes())
+    assert back is not None and (back.dtype, back.shape, back.tobytes()) == (
+        array.dtype,
+        array.shape,
+        array.tobytes(),
+    )
     with safetensors.safe_open(tmp_path / "t" / "values-00000.safetensors", "np") as file:
         assert len(file.keys()) == 1  # the same bytes twice are stored once
 
