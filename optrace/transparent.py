@@ -14,7 +14,7 @@ FILE = "<optrace:importlib._bootstrap>"
 
 def transparent(function: _F) -> _F:
     """Mark a function of ours that stands between the program and a framework."""
-    function.__code__ = function.__code__.replace(co_filename=FILE)  # type: ignore[attr-defined]
+    function.__code__ = function.__code__.replace(co_filename=FILE)
     return function
 
 

@@ -54,10 +54,10 @@ class Region(NamedTuple):
 class Net(ABC):
     """A second way to see calls, below the patches, on the thread that enters it."""
 
-    def apply(self) -> None:
+    def apply(self) -> None:  # noqa: B027 - most nets need none
         """Make ready, with the patches."""
 
-    def undo(self) -> None:
+    def undo(self) -> None:  # noqa: B027
         """Take back what ``apply`` did."""
 
     @abstractmethod
@@ -195,5 +195,7 @@ class Framework(ABC):
         where nothing but forward code that is run again (checkpointing) has them on."""
 
     @abstractmethod
-    def optimizer_hooks(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> Callable[[], None]:
+    def optimizer_hooks(
+        self, before: Callable[[Any], None], after: Callable[[Any], None]
+    ) -> Callable[[], None]:
         """Call ``before(optimizer)`` and ``after(optimizer)`` around every step; returns the undo."""

@@ -10,7 +10,12 @@ from typing import Any
 from optrace.frameworks.base import Region
 
 _REGIONS = (
-    ("paddle.jit.dy2static.program_translator", "ASTStaticFunction._perform_call", "opaque", "paddle.jit.to_static"),
+    (
+        "paddle.jit.dy2static.program_translator",
+        "ASTStaticFunction._perform_call",
+        "opaque",
+        "paddle.jit.to_static",
+    ),
     (
         "paddle.jit.dy2static.program_translator",
         "SymbolicStaticFunction._perform_call",

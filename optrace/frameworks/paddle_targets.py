@@ -83,9 +83,9 @@ def targets() -> Iterator[Target]:
     for name, value in list(vars(paddle.Tensor).items()):
         if name in NOT_OPS or (name.startswith("_") and name not in OPERATORS):
             continue
-        if isinstance(value, (types.FunctionType, types.MethodDescriptorType)):
-            yield Target(paddle.Tensor, name, f"paddle.Tensor.{name}")
-        elif name in PROPERTIES and isinstance(value, (property, types.GetSetDescriptorType)):
+        if isinstance(value, (types.FunctionType, types.MethodDescriptorType)) or (
+            name in PROPERTIES and isinstance(value, (property, types.GetSetDescriptorType))
+        ):
             yield Target(paddle.Tensor, name, f"paddle.Tensor.{name}")
     for name, value in vars(paddle._C_ops).items():
         if isinstance(value, types.BuiltinFunctionType) and not name.startswith(C_NOT_OPS):

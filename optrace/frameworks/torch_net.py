@@ -32,7 +32,9 @@ _QUESTIONS = ("has_torch_function", "has_torch_function_unary", "has_torch_funct
 # What a subclass has that leaves everything to torch.
 _DEFAULT = (torch.Tensor.__torch_function__.__func__, None)
 # Private functions that ask or arrange something.
-_PRIVATE_NOT_OPS = tuple("_is_ _has_ _use_ _get_ _set_ _make_ _debug_ _assert_ _sync _jit_ _propagate".split())
+_PRIVATE_NOT_OPS = tuple(
+    "_is_ _has_ _use_ _get_ _set_ _make_ _debug_ _assert_ _sync _jit_ _propagate".split()
+)
 
 
 class TorchNet(Net):

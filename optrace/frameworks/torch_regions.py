@@ -31,7 +31,12 @@ _REGIONS = (
     ("torch.utils.data.dataloader", "DataLoader.__iter__", "data", "DataLoader"),
     ("torch.utils.data.dataloader", "_BaseDataLoaderIter.__next__", "data", "DataLoader"),
 )
-LATE_MODULES = ("concurrent.futures.thread", "torch._dynamo.eval_frame", "torch.export._trace", "torch.fx.experimental.proxy_tensor")
+LATE_MODULES = (
+    "concurrent.futures.thread",
+    "torch._dynamo.eval_frame",
+    "torch.export._trace",
+    "torch.fx.experimental.proxy_tensor",
+)
 _FRAMES = {"torch.jit.script": "_frames_up"}
 _code: list[types.CodeType] = []
 
@@ -44,7 +49,9 @@ def regions() -> Iterator[Region]:
         for part in path.split("."):
             function = getattr(function, part, None)
         if isinstance(function, types.FunctionType):
-            yield Region(function, kind, name, _FRAMES.get(name), _first_argument if kind == "opaque" else None)
+            yield Region(
+                function, kind, name, _FRAMES.get(name), _first_argument if kind == "opaque" else None
+            )
     if code is not None:
         for function in gc.get_referrers(code):
             if isinstance(function, types.FunctionType):

@@ -14,7 +14,9 @@ from typing import Any
 
 from optrace.transparent import FILE, hide
 
-_signatures: weakref.WeakKeyDictionary[types.FunctionType, inspect.Signature | None] = weakref.WeakKeyDictionary()
+_signatures: weakref.WeakKeyDictionary[types.FunctionType, inspect.Signature | None] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def _template(*args: Any, **kwargs: Any) -> Any:
@@ -27,7 +29,9 @@ def _template(*args: Any, **kwargs: Any) -> Any:
         raise
 
 
-def trampoline(like: types.CodeType, receiver: Callable[..., Any], original: Callable[..., Any]) -> types.CodeType:
+def trampoline(
+    like: types.CodeType, receiver: Callable[..., Any], original: Callable[..., Any]
+) -> types.CodeType:
     """Code that hands ``original`` and all its arguments to ``receiver``, under the name of ``like``.
 
     The objects it needs sit among the code's constants, so the function's globals are left alone. The
@@ -47,7 +51,11 @@ def trampoline(like: types.CodeType, receiver: Callable[..., Any], original: Cal
 def twin(function: types.FunctionType) -> types.FunctionType:
     """A second function object that runs the code ``function`` has now."""
     copy = types.FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
     )
     copy.__kwdefaults__ = function.__kwdefaults__
     copy.__dict__.update(function.__dict__)
@@ -79,7 +87,9 @@ class Diversion:
         self._before = function.__code__
         self._after = trampoline(self._before, receiver, self.original)
         # inspect.signature would read (*args, **kwargs) off the trampoline.
-        self._sign = None if {"__signature__", "__wrapped__"} & set(function.__dict__) else _signature(function)
+        self._sign = (
+            None if {"__signature__", "__wrapped__"} & set(function.__dict__) else _signature(function)
+        )
 
     def apply(self) -> None:
         if self._sign is not None:

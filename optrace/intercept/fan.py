@@ -77,7 +77,9 @@ class Fan:
             observer.opaque(name)
 
 
-def _link(observer: Observer, api: str, function: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
+def _link(
+    observer: Observer, api: str, function: Callable[..., Any], inner: Callable[..., Any]
+) -> Callable[..., Any]:
     @transparent
     def run(*args: Any, **kwargs: Any) -> Any:
         return observer.call(api, function, args, kwargs, inner)
@@ -91,7 +93,9 @@ def _unpacked(call: Callable[..., Any], function: Callable[..., Any], *args: Any
 
 
 @transparent
-def _with_module(observer: Observer, function: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
+def _with_module(
+    observer: Observer, function: Callable[..., Any], module: Any, *args: Any, **kwargs: Any
+) -> Any:
     return observer.module_call(module, function, args, kwargs)
 
 

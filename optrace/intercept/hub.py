@@ -137,7 +137,12 @@ class Hub:
 
     @transparent
     def receive(
-        self, api: str, function: Callable[..., Any], args: Any, kwargs: Any, run: Callable[..., Any] | None = None
+        self,
+        api: str,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        run: Callable[..., Any] | None = None,
     ) -> Any:
         """Every call arrives here; one through a wrapper that outlived its trace goes straight on."""
         observer = self._observer
@@ -202,13 +207,17 @@ class Hub:
         if region.kind == "mode":
             return self._switch(observer, function, args, kwargs)
         if region.kind == "opaque" and not self._thread.lifted:
-            observer.opaque(f"{region.name}: {region.describe(args, kwargs)}" if region.describe else region.name)
+            observer.opaque(
+                f"{region.name}: {region.describe(args, kwargs)}" if region.describe else region.name
+            )
         return self._opaque(region, function, args, kwargs)
 
     @transparent
     def _on_thread(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if getattr(getattr(args[0], "_target", None), "__module__", None) == "concurrent.futures.thread":
-            return function(*args, **kwargs)  # a pool's thread, which may outlive the trace: each task is a region
+            return function(
+                *args, **kwargs
+            )  # a pool's thread, which may outlive the trace: each task is a region
         self.enter_thread()
         try:
             return function(*args, **kwargs)

@@ -102,8 +102,7 @@ class TargetPatches(Patches):
         if isinstance(value, types.FunctionType) and not (is_method and id(value) in self._diverted):
             self._divert(value, target.api)
         elif isinstance(value, (property, types.GetSetDescriptorType)):
-            wrapper = recording_property(target.api, value, self._receive)
-            self.replace(target.owner, target.attribute, wrapper)
+            self.replace(target.owner, target.attribute, recording_property(target.api, value, self._receive))
         else:
             # A method that is a public function too goes by its own name when it is called as a method.
             function = self._diverted[id(value)].original if id(value) in self._diverted else value

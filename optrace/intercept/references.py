@@ -51,14 +51,18 @@ def places_of(values: list[Any]) -> dict[int, list[Place]]:
     holders = [h for h in gc.get_referrers(*values) if h is not values and not isinstance(h, types.FrameType)]
     tuples = [h for h in holders if type(h) is tuple]
     # Default arguments sit in a tuple that belongs to a function; a tuple elsewhere can't change.
-    functions = [f for f in (gc.get_referrers(*tuples) if tuples else ()) if isinstance(f, types.FunctionType)]
+    functions = [
+        f for f in (gc.get_referrers(*tuples) if tuples else ()) if isinstance(f, types.FunctionType)
+    ]
     for value in values:
         for holder in holders:
             found[id(value)].extend(_places(holder, value))
         for function in functions:
             for index, default in enumerate(function.__defaults__ or ()):
                 if default is value:
-                    found[id(value)].append((partial(_set_default, function, index), partial(_default, function, index)))
+                    found[id(value)].append(
+                        (partial(_set_default, function, index), partial(_default, function, index))
+                    )
     return found
 
 
@@ -78,11 +82,13 @@ def _places(holder: Any, value: Any) -> Iterator[Place]:
 
 def _plain_instance(holder: Any) -> bool:
     """Whether the attributes of ``holder`` sit in a dictionary of its own."""
-    return type(vars(holder) if hasattr(holder, "__dict__") else None) is dict and not isinstance(holder, type)
+    return type(vars(holder) if hasattr(holder, "__dict__") else None) is dict and not isinstance(
+        holder, type
+    )
 
 
 def _set_function(holder: partial[Any], function: Any) -> None:
-    holder.__setstate__((function, holder.args, holder.keywords, vars(holder)))
+    holder.__setstate__((function, holder.args, holder.keywords, vars(holder)))  # type: ignore[attr-defined]
 
 
 def _default(function: types.FunctionType, index: int) -> Any:

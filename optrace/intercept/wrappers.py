@@ -28,7 +28,8 @@ class _BoundWrapper(wrapt.BoundFunctionWrapper):
     """What ``tensor.add`` is; pickles and copies as the bound method it wraps."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return getattr, (self.__wrapped__.__self__, self.__wrapped__.__name__)
+        method: Any = self.__wrapped__
+        return getattr, (method.__self__, method.__name__)
 
     def __copy__(self) -> Any:
         return self.__wrapped__
@@ -95,7 +96,11 @@ def unwrapped(value: Any) -> Any:
 
 
 def recording(
-    api: str, shown: Callable[..., Any], function: Callable[..., Any], receiver: Receiver, method: bool = False
+    api: str,
+    shown: Callable[..., Any],
+    function: Callable[..., Any],
+    receiver: Receiver,
+    method: bool = False,
 ) -> CallWrapper:
     """A wrapper that looks like ``shown`` and reports each call, made with ``function``, as ``api``."""
 

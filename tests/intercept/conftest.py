@@ -11,10 +11,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: minutes long; run with -m slow")
-
-
 def pytest_collection_modifyitems(config, items):
     if "slow" in (config.getoption("-m") or "") or os.environ.get("OPTRACE_SLOW"):
         return
@@ -33,7 +29,12 @@ def run_python(tmp_path):
         script.write_text(textwrap.dedent(code))
         env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "GLOG_minloglevel": "2"}
         done = subprocess.run(
-            [sys.executable, str(script), *args], capture_output=True, text=True, env=env, cwd=tmp_path, timeout=300
+            [sys.executable, str(script), *args],
+            capture_output=True,
+            text=True,
+            env=env,
+            cwd=tmp_path,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout.strip()

@@ -33,10 +33,12 @@ def public_name(func):
         return attribute if short == "__get__" and attribute in VIEWS else None
     name = resolve_name(func) or ""
     private = short.startswith("_") and not short.endswith("__")
-    not_op = short in NOT_OPS or short.startswith("is_") or (short in NOT_OP_DUNDERS and short != "__getitem__")
+    not_op = (
+        short in NOT_OPS or short.startswith("is_") or (short in NOT_OP_DUNDERS and short != "__getitem__")
+    )
     if not_op or private or not name.startswith("torch.") or name.startswith("torch._C."):
         return None
-    return short
+    return name.rpartition(".")[2]
 
 
 # torch passes the method an operator stands for; the trace holds the operator that was written.
@@ -70,7 +72,9 @@ def written_as(operator):
 def lacking(oracle, trace):
     """Operations that the oracle saw more often than the trace holds them."""
     # One builtin, several names: what resolve_name calls one way stands under the preferred one in the trace.
-    return {name: count for name, count in (oracle.seen - recorded(trace)).items() if not aliased(name, trace)}
+    return {
+        name: count for name, count in (oracle.seen - recorded(trace)).items() if not aliased(name, trace)
+    }
 
 
 def aliased(name, trace):
@@ -97,7 +101,8 @@ def watched_c_ops(missed):
     originals = {
         name: value
         for name, value in vars(paddle._C_ops).items()
-        if type(value).__name__ in ("CallWrapper", "builtin_function_or_method") and not name.startswith(C_NOT_OPS)
+        if type(value).__name__ in ("CallWrapper", "builtin_function_or_method")
+        and not name.startswith(C_NOT_OPS)
     }
 
     def watch(name, function):

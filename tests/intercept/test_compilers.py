@@ -111,13 +111,15 @@ def test_exceptions_leave_a_compiled_region_as_it_was():
         return x @ x
 
     with trace(level="meta") as t:
-        with pytest.raises(Exception, match="."):
+        with pytest.raises(Exception, match=r"."):
             fn(torch.ones(2, 3))
         torch.relu(torch.ones(1))
     assert t.calls[-1].api == "torch.relu"
 
 
-@pytest.mark.parametrize("make", [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(2, 4))], ids=["script", "trace"])
+@pytest.mark.parametrize(
+    "make", [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(2, 4))], ids=["script", "trace"]
+)
 def test_torchscript(make):
     class Small(torch.nn.Module):
         def __init__(self):

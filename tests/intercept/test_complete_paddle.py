@@ -30,13 +30,21 @@ MODELS = {
         lambda: nn.Transformer(16, 2, 1, 1, 32, dropout=0.1),
         lambda: (sequence(2, 4, 16), sequence(2, 3, 16)),
     ),
-    "encoder": (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32), 2), lambda: (sequence(2, 4, 16),)),
+    "encoder": (
+        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32), 2),
+        lambda: (sequence(2, 4, 16),),
+    ),
     "lstm": (lambda: nn.LSTM(4, 8, num_layers=2, direction="bidirect"), lambda: (sequence(2, 5, 4),)),
     "gru": (lambda: nn.GRU(4, 8), lambda: (sequence(2, 5, 4),)),
     "rnn": (lambda: nn.SimpleRNN(4, 8), lambda: (sequence(2, 5, 4),)),
     "norms": (
         lambda: nn.Sequential(
-            nn.Conv2D(3, 4, 3), nn.GroupNorm(2, 4), nn.InstanceNorm2D(4), nn.BatchNorm2D(4), nn.Swish(), nn.Flatten()
+            nn.Conv2D(3, 4, 3),
+            nn.GroupNorm(2, 4),
+            nn.InstanceNorm2D(4),
+            nn.BatchNorm2D(4),
+            nn.Swish(),
+            nn.Flatten(),
         ),
         image,
     ),

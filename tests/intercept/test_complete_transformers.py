@@ -1,5 +1,6 @@
 """Other people's models: a ``TorchFunctionMode`` beside the trace sees no operation that the trace lacks."""
 
+import numpy
 import pytest
 
 from optrace.trace.session import trace
@@ -34,6 +35,7 @@ def flat(output):
 def run(model, inputs):
     model.zero_grad()
     torch.manual_seed(1)
+    numpy.random.seed(1)  # spectral augmentation draws from there
     out = flat(model(**inputs))
     sum(o.float().sum() for o in out if o.is_floating_point() and o.requires_grad).backward()
     return out, [p.grad for p in model.parameters()], torch.get_rng_state()

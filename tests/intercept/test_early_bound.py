@@ -16,10 +16,22 @@ NAMES = {
     "torch builtin": (torch_tanh, "torch.tanh", lambda: (torch.ones(2, 2),)),
     "torch method": (torch.Tensor.sigmoid, "torch.Tensor.sigmoid", lambda: (torch.ones(2, 2),)),
     "torch linalg": (torch.linalg.inv, "torch.linalg.inv", lambda: (torch.eye(2),)),
-    "torch nn builtin": (torch.nn.functional.linear, "torch.nn.functional.linear", lambda: (torch.eye(2), torch.eye(2))),
+    "torch nn builtin": (
+        torch.nn.functional.linear,
+        "torch.nn.functional.linear",
+        lambda: (torch.eye(2), torch.eye(2)),
+    ),
     "paddle function": (paddle_gelu, "paddle.nn.functional.gelu", lambda: (paddle.ones([2, 2]),)),
-    "paddle builtin": (paddle_matmul, "paddle.linalg.matmul", lambda: (paddle.ones([2, 2]), paddle.ones([2, 2]))),
-    "paddle method": (paddle.Tensor.__getitem__, "paddle.Tensor.__getitem__", lambda: (paddle.ones([2, 2]), 0)),
+    "paddle builtin": (
+        paddle_matmul,
+        "paddle.linalg.matmul",
+        lambda: (paddle.ones([2, 2]), paddle.ones([2, 2])),
+    ),
+    "paddle method": (
+        paddle.Tensor.__getitem__,
+        "paddle.Tensor.__getitem__",
+        lambda: (paddle.ones([2, 2]), 0),
+    ),
 }
 
 
@@ -28,11 +40,9 @@ class Holder:
         self.act = function
 
 
-class Slotted:
-    __slots__ = ("act",)
-
-    def __init__(self, function):
-        self.act = function
+def in_object(function):
+    holder = Holder(function)
+    return lambda *args: holder.act(*args)
 
 
 def closed_over(function):
@@ -55,7 +65,7 @@ def with_positional_default(function):
 
 KEPT = {
     "attribute": lambda f: Holder(f).act,
-    "object": lambda f: lambda *a, h=Holder(f): h.act(*a),
+    "object": in_object,
     "dictionary": lambda f: lambda *a, table={"act": f}: table["act"](*a),
     "list": lambda f: lambda *a, table=[f]: table[0](*a),
     "nested": lambda f: lambda *a, table={"x": [{"y": f}]}: table["x"][0]["y"](*a),
@@ -83,7 +93,12 @@ def test_kept_in(name, kept):
 
 
 def test_paddle_builtins_are_put_back_where_they_were():
-    table, holder, cell, default = {"m": paddle_matmul}, Holder(paddle_matmul), closed_over(paddle_matmul), with_default(paddle_matmul)
+    table, holder, cell, default = (
+        {"m": paddle_matmul},
+        Holder(paddle_matmul),
+        closed_over(paddle_matmul),
+        with_default(paddle_matmul),
+    )
     partial = functools.partial(paddle_matmul, name=None)
     with trace(level="meta"):
         table["copy"] = 1

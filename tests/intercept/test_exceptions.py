@@ -34,7 +34,7 @@ WRONG = {
 
 
 def failing(function):
-    with pytest.raises(Exception) as caught:  # noqa: PT011
+    with pytest.raises(Exception) as caught:
         function()
     return caught.value
 

@@ -77,7 +77,7 @@ def test_pickles_and_copies(name):
     function = get()
     try:
         expected = pickle.dumps(function)
-    except Exception:  # noqa: BLE001 - some can't be pickled in the first place
+    except Exception:
         pytest.skip("can't be pickled without a trace either")
     with trace(level="meta"):
         dumped = pickle.dumps(get())
@@ -107,7 +107,9 @@ def test_functools_over_patched_functions():
     assert "optrace" not in str(inspect.signature(wrapped))
 
 
-@pytest.mark.parametrize("make", [lambda: torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.GELU())], ids=["torch"])
+@pytest.mark.parametrize(
+    "make", [lambda: torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.GELU())], ids=["torch"]
+)
 def test_torch_models_copy_and_pickle(make, tmp_path):
     model = make()
     model.act = torch.relu  # a builtin, taken before the trace

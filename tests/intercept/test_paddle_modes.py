@@ -70,7 +70,9 @@ def test_static_mode_in_the_middle():
             program = paddle.static.Program()
             with paddle.static.program_guard(program):
                 out = F.relu(paddle.static.data("x", [2, 2])) + 1
-            values = paddle.static.Executor().run(program, feed={"x": np.ones((2, 2), "float32")}, fetch_list=[out])
+            values = paddle.static.Executor().run(
+                program, feed={"x": np.ones((2, 2), "float32")}, fetch_list=[out]
+            )
         finally:
             paddle.disable_static()
         F.gelu(paddle.ones([1]))
@@ -100,7 +102,9 @@ def test_save_and_load_of_a_static_layer(tmp_path):
     layer.eval()
     expected = layer(x).numpy()
     with trace(level="full") as t:
-        static = paddle.jit.to_static(layer, input_spec=[paddle.static.InputSpec([2, 4], "float32")], full_graph=True)
+        static = paddle.jit.to_static(
+            layer, input_spec=[paddle.static.InputSpec([2, 4], "float32")], full_graph=True
+        )
         paddle.jit.save(static, str(tmp_path / "m"))
         loaded = paddle.jit.load(str(tmp_path / "m"))
         assert np.allclose(loaded(x).numpy(), expected, atol=1e-6)

@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")
 
 
-
 def multiplications(t):
     """By phase, a public call and the C call below it counted once."""
     names = {"mul", "__mul__", "multiply"}
@@ -159,7 +158,7 @@ def test_a_step_that_raises_ends_its_phase():
     model(torch.ones(1, 2)).sum().backward()
     optimizer = Failing(model.parameters(), lr=0.1)
     with trace(level="meta") as t:
-        with pytest.raises(ValueError):  # noqa: PT011
+        with pytest.raises(ValueError):
             optimizer.step()
         torch.relu(torch.ones(1))
     assert t.calls[-1].phase == "forward"

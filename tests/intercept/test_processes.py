@@ -151,7 +151,9 @@ def test_a_forked_child_is_left_alone(tmp_path):
         child = os.fork()
         if not child:
             try:
-                fine = torch.relu(torch.ones(2))[0].item() == 1 and torch.ones.__class__.__name__.startswith("builtin")
+                fine = torch.relu(torch.ones(2))[0].item() == 1 and torch.ones.__class__.__name__.startswith(
+                    "builtin"
+                )
                 fine = fine and len(t.calls) == 1
             finally:
                 os._exit(0 if fine else 1)

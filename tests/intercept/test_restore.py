@@ -56,7 +56,11 @@ def snapshot():
 def assert_same(before):
     names, functions = before
     after = snapshot()[0]
-    changed = [key for key, value in names.items() if after.get(key, "missing") is not value and key[-1] not in COUNTED]
+    changed = [
+        key
+        for key, value in names.items()
+        if after.get(key, "missing") is not value and key[-1] not in COUNTED
+    ]
     assert not changed, changed[:20]
     added = [key for key in after if key not in names and key[-1] not in COUNTED]
     assert not added, added[:20]

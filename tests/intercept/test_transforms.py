@@ -1,5 +1,7 @@
 """Function transforms, tensor subclasses, modes, fake and meta tensors, autocast, checkpointing."""
 
+from typing import ClassVar
+
 import pytest
 
 from optrace.trace.records import TensorRef, tensors_in
@@ -64,7 +66,7 @@ def test_autocast():
 class Logged(torch.Tensor):
     """Notes what it is asked for and answers as torch would."""
 
-    seen: list = []
+    seen: ClassVar[list] = []
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -82,7 +84,7 @@ def test_subclasses_are_asked_the_same():
         x = torch.ones(2, 3).as_subclass(Logged)
         y = F.gelu(x) + torch.tanh(x)
         z = y[0].T @ F.softmax(y, -1).sum(0)
-        x.add(1), torch.cat([x, x]), x.shape  # noqa: B018
+        x.add(1), torch.cat([x, x]), x.shape
         return z, list(Logged.seen)
 
     expected, asked = run()
@@ -234,7 +236,10 @@ def test_saved_tensor_hooks_and_module_hooks():
     layer, x, seen = torch.nn.Linear(3, 3), torch.randn(2, 3, requires_grad=True), []
     layer.register_forward_hook(lambda m, i, o: seen.append("forward"))
     layer.register_full_backward_hook(lambda m, i, o: seen.append("backward"))
-    with trace(level="full") as t, torch.autograd.graph.saved_tensors_hooks(lambda v: (seen.append("pack"), v)[1], lambda v: v):
+    with (
+        trace(level="full") as t,
+        torch.autograd.graph.saved_tensors_hooks(lambda v: (seen.append("pack"), v)[1], lambda v: v),
+    ):
         layer(x).sum().backward()
     plain = len(seen)
     seen.clear()
