@@ -37,7 +37,9 @@ def text_of(obj: Any) -> str:
     Only small things are asked for theirs: the texts of tensors and containers would compute.
     """
     kind = type(obj)
-    if isinstance(obj, BaseException) or (kind.__name__ in _TEXTS and kind.__module__.split(".")[0] in _HOMES):
+    if isinstance(obj, BaseException) or (
+        kind.__name__ in _TEXTS and kind.__module__.split(".")[0] in _HOMES
+    ):
         try:
             return str(obj)[:MAX_TEXT]
         except Exception:

@@ -116,7 +116,9 @@ def read_folder(folder: Path) -> Trace:
 def _summary(folder: Path) -> bool:
     """Whether the trace says that it is complete."""
     if not folder.is_dir():
-        raise TraceError(f"there is no trace in {folder}: " + ("no folder" if folder.exists() else "no such folder"))
+        raise TraceError(
+            f"there is no trace in {folder}: " + ("no folder" if folder.exists() else "no such folder")
+        )
     path, calls = folder / META, folder / CALLS
     if not path.is_file() or not calls.is_file():
         raise TraceError(f"{folder} is no trace: it has no {META if not path.is_file() else CALLS}")
@@ -220,7 +222,9 @@ class _Builder:
     def _end(self, record: _End) -> None:
         call = self._trace.calls[_index(record.id)]
         said = self._said(record.fields, 1)
-        checked = msgspec.convert({"id": 0, "api": "", "framework": "", "positional": [], "keyword": {}, **said}, Call)
+        checked = msgspec.convert(
+            {"id": 0, "api": "", "framework": "", "positional": [], "keyword": {}, **said}, Call
+        )
         for name in said:
             setattr(call, name, self._shared(getattr(checked, name)))
 
@@ -234,7 +238,8 @@ class _Builder:
     def _value(self, record: _Value) -> None:
         _expect(_is_shape(record.shape), "a value's shape is impossible")
         _expect(
-            math.prod(record.shape) * dtype_of(record.dtype).itemsize == record.size, "a value's size is wrong"
+            math.prod(record.shape) * dtype_of(record.dtype).itemsize == record.size,
+            "a value's size is wrong",
         )
         _expect(0 <= record.shard < 100_000 and record.offset >= 0, "a value's place is impossible")
         place = Place(record.shard, record.offset, record.size, record.dtype, record.shape)

@@ -100,7 +100,9 @@ class Spool:
             if self._names.get(call.id, (call.api, call.via)) != (call.api, call.via):
                 writer.rename(call)
         if writer.left_out:
-            trace.errors[f"{writer.left_out} values were not stored: no room on the disk, or a dtype of its own"] += 1
+            trace.errors[
+                f"{writer.left_out} values were not stored: no room on the disk, or a dtype of its own"
+            ] += 1
         writer.finish(trace.meta, trace.outputs, trace.errors)
 
     # -- the background thread -------------------------------------------------------------------

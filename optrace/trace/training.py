@@ -119,7 +119,9 @@ class TrainingRecorder:
         def told(gradient: Any) -> None:
             recorder = mine()
             if recorder is not None:
-                recorder._note(framework, recorder._current.get(key[0], key) if leaf else key, gradient, leaving)
+                recorder._note(
+                    framework, recorder._current.get(key[0], key) if leaf else key, gradient, leaving
+                )
 
         undo = training.hook(tensor, told)
         self._undo.append((weakref.ref(tensor), undo))
@@ -232,9 +234,15 @@ class TrainingRecorder:
                 self.record.buffers.append(BufferState(uid, path, self._recorder.step, ref))
 
 
-def _framework_of(frameworks: list[Framework], optimizer: Any, parameters: Iterable[Any] | None) -> Framework | None:
+def _framework_of(
+    frameworks: list[Framework], optimizer: Any, parameters: Iterable[Any] | None
+) -> Framework | None:
     for framework in frameworks:
-        own = list(parameters) if parameters is not None else [p for p, _ in training_of(framework.name).parameters_of(optimizer)]
+        own = (
+            list(parameters)
+            if parameters is not None
+            else [p for p, _ in training_of(framework.name).parameters_of(optimizer)]
+        )
         if own and framework.is_tensor(own[0]):
             return framework
     return None
@@ -252,4 +260,8 @@ def _shown(updates: list[Update]) -> dict[str, Any]:
     if not updates:
         return {}
     first = updates[0]
-    return {first.names[k]: v for k, v in first.settings.items() if k in first.names and isinstance(v, (int, float, str))}
+    return {
+        first.names[k]: v
+        for k, v in first.settings.items()
+        if k in first.names and isinstance(v, (int, float, str))
+    }

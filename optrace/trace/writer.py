@@ -56,7 +56,9 @@ class Writer:
             prepare(folder)
             self._write_summary(complete=False)
             self._file = os.open(
-                folder / CALLS, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666
+                folder / CALLS,
+                os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0),
+                0o666,
             )
             write_all(self._file, MAGIC)
             # Half of what is free, so that a long run does not take the disk away from the program.
@@ -201,7 +203,9 @@ class Writer:
 
     def _write_summary(self, complete: bool) -> None:
         text = json.dumps(
-            {"format": FORMAT, "version": VERSION, "complete": complete, **self._summary}, indent=1, default=str
+            {"format": FORMAT, "version": VERSION, "complete": complete, **self._summary},
+            indent=1,
+            default=str,
         )
         partial = self.folder / f"{META}.{os.getpid()}.partial"
         partial.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
