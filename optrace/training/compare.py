@@ -47,7 +47,7 @@ class TrainingComparison:
             if not self._step(base, raw, number):
                 break
         self._counts()
-        self.findings = merged(self.findings)
+        self.findings = _once(merged(self.findings))
         self.warnings.extend(self._buffers.warnings)
         named = {f.argument for f in self.findings if f.stage == "optimizer"}
         kept = [w for w in self.warnings if not (w.raw and w.raw.phase == "optimizer" and w.argument in named)]
@@ -151,6 +151,18 @@ def _add(total: Evidence, part: Evidence) -> None:
         setattr(total, name, getattr(total, name) + getattr(part, name))
     for reason, count in part.beyond_reasons.items():
         total.beyond_reasons[reason] = total.beyond_reasons.get(reason, 0) + count
+
+
+def _once(findings: list[Finding]) -> list[Finding]:
+    """One finding where a cause shows in every step, in another parameter each time."""
+    kept: dict[tuple[object, ...], Finding] = {}
+    for f in findings:
+        where = (f.raw.site, f.raw.api) if f.raw is not None and f.stage != "optimizer" else (f.stage,)
+        by = f.argument or f.kind if f.stage in ("backward", "optimizer") else (f.kind, f.argument, f.parameter, f.message)
+        first = kept.setdefault((f.stage, by, *where), f)
+        if first is not f:
+            first.occurrences += f.occurrences
+    return list(kept.values())
 
 
 def _distinct(warnings: list[Warn]) -> list[Warn]:

@@ -6,6 +6,7 @@ differences and rounding do to the rest is no finding of this step.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ class Steps:
     def __init__(self, base: StepTrace, raw: StepTrace, pairs: Pairs) -> None:
         self.base, self.raw, self.pairs = base, raw, pairs
         self.warnings: list[Warn] = []
+        self._norms = 0.0, 0.0
 
     def run(self, reached: dict[int, tuple[np.ndarray | None, np.ndarray | None]]) -> list[Finding]:
         """``reached``: for each raw parameter, base's and raw's gradient as the backward pass left it."""
@@ -54,6 +56,8 @@ class Steps:
             return []
         known = {u.uid: u for u in theirs.updates}
         uids = self.pairs.uids()
+        causes: dict[tuple[str, str | None], Finding] = {}
+        self._norms = _norm(g for g, _ in reached.values()), _norm(g for _, g in reached.values())
         scales = _clip_scale(self.base, theirs), _clip_scale(self.raw, mine)
         for update in mine.updates:
             other = known.get(uids.get(update.uid, 0))
@@ -66,9 +70,10 @@ class Steps:
                 continue
             found = self._pair(theirs, mine, other, update, a, b, reached.get(update.uid))
             if found is not None:
-                return [found]
-        self._settings(theirs, mine, known, uids)
-        return self._left_out(theirs, mine, uids)
+                causes.setdefault((found.kind, found.argument), found)
+        if not causes:
+            self._settings(theirs, mine, known, uids)
+        return [*causes.values(), *self._left_out(theirs, mine, uids)]
 
     def _pair(
         self,
@@ -132,7 +137,7 @@ class Steps:
                     "missing_op", text, base, raw, update, a, b, "clear the gradients before every backward pass"
                 )
             text = f"{raw.api}: the gradient of {_path(update)} is changed in another way than in base before the update"
-        elif clips or factors[0] != factors[1]:
+        elif factors[0] != factors[1] and not self._same_bound(factors[0], factors[1]):
             how = f"{clips[0]}({clips[1]:g})" if clips else "nothing" if factors[1] == 1 else "a factor"
             text = (
                 f"{raw.api}: before the update the gradient of {_path(update)} is scaled by {factors[1]:.4g} ({how}), "
@@ -141,6 +146,13 @@ class Steps:
         else:
             return None
         return _finding("argument", text, base, raw, update, a, b, argument="grad_clip")
+
+    def _same_bound(self, base: float | None, raw: float | None) -> bool:
+        """Whether both clip to one global norm; the norms themselves drift apart over steps."""
+        if base is None or raw is None or not (base < 1 and raw < 1):
+            return False
+        bounds = base * self._norms[0], raw * self._norms[1]
+        return abs(bounds[0] - bounds[1]) <= 5e-3 * max(bounds)
 
     def _explain(
         self,
@@ -201,6 +213,10 @@ class Steps:
             text = f"{raw.api}: parameter {ref.path} is not among the parameters that the optimizer updates; base's is"
             return [Finding("argument", text, "optimizer", base, raw, "parameters", ref.path, step=self.raw.step)]
         return []
+
+
+def _norm(gradients: Iterable[np.ndarray | None]) -> float:
+    return float(np.sqrt(sum(float(np.sum(as_float(g) ** 2)) for g in gradients if g is not None)))
 
 
 def _leaves(step: StepTrace) -> list[TensorRef]:
