@@ -27,7 +27,7 @@ def frame(payload: bytes) -> bytes:
     return _HEAD.pack(len(payload), zlib.crc32(payload)) + payload
 
 
-def write_all(descriptor: int, data: bytes | memoryview) -> None:
+def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
     """``os.write`` until everything is out. Raises ``OSError`` (a full disk)."""
     view = memoryview(data).cast("B")
     while len(view):

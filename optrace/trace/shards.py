@@ -191,7 +191,7 @@ class ShardReader:
 
     @staticmethod
     def _fill(file: int, raw: np.ndarray, offset: int) -> None:
-        view = memoryview(raw)
+        view = raw.data
         while len(view):
             part = os.pread(file, min(len(view), 1 << 30), offset)
             if not part:

@@ -84,7 +84,7 @@ class Spool:
         if found is None:
             return self.stored.get(key)
         framework, value, _ = found
-        return value if isinstance(value, np.ndarray) else framework.to_numpy(value)
+        return _array(framework, value)
 
     def finish(self) -> None:
         """Wait for the values, write what has changed since, and close the files."""
@@ -117,7 +117,7 @@ class Spool:
                 key = self._queue.popleft()
                 framework, value, size = self._waiting[key]
             try:
-                self.writer.value(key, value if isinstance(value, np.ndarray) else framework.to_numpy(value))
+                self.writer.value(key, _array(framework, value))
             except Exception as error:
                 self._trace.count_error("storing a value", error)
             with self._changed:
@@ -125,3 +125,8 @@ class Spool:
                 self._bytes -= size
                 self._changed.notify_all()
             value = None  # an idle thread keeps nothing alive
+
+
+def _array(framework: Framework | None, value: Any) -> np.ndarray:
+    """An array as it is, a snapshot by its framework."""
+    return value if framework is None or isinstance(value, np.ndarray) else framework.to_numpy(value)
