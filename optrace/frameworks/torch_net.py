@@ -154,6 +154,7 @@ def _public_name(func: Any) -> str | None:
         return None
     name = resolve_name(func) or f"{getattr(func, '__module__', None) or 'torch'}.{short}"
     name = name.replace("torch._C.TensorBase.", "torch.Tensor.").replace("torch._tensor.", "torch.")
+    name = name.replace("torch._C._nn.", "torch.nn.functional.")
     if not name.startswith("torch.") or name.startswith("torch._C.") or short.startswith(_PRIVATE_NOT_OPS):
         return None
     return name

@@ -23,6 +23,12 @@ CREATION = frozenset(
     "vander zeros fftfreq rfftfreq complex polar".split()
 )
 
+# Public functionals that ask no tensor whether it has an implementation of its own, so not listed either.
+FUNCTIONAL = frozenset(
+    "tanh sigmoid hardsigmoid hardswish upsample upsample_nearest upsample_bilinear grouped_mm scaled_mm "
+    "scaled_grouped_mm".split()
+)
+
 # No mode is told of these: they take no tensor and make one from foreign memory.
 UNSEEN = frozenset({"torch.from_numpy", "torch.frombuffer", "torch.range"})
 
@@ -69,7 +75,8 @@ def _public() -> Iterator[Target]:
             else:
                 # A program may have put back a wrapper it took during an earlier trace, as a mock does.
                 known = id(value) in overridable or id(getattr(value, "__wrapped__", None)) in overridable
-                wanted = known or (name in CREATION and namespace != "torch.nn.functional")
+                listed = FUNCTIONAL if namespace == "torch.nn.functional" else CREATION
+                wanted = known or name in listed
             if wanted:
                 yield Target(module, name, f"{namespace}.{name}")
 
