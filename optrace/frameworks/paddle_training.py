@@ -177,13 +177,13 @@ def _coefficient(decay: Any) -> Any:
     return _number(decay) if decay is not None else 0.0
 
 
-def _clip(optimizer: Any) -> tuple[str, float] | None:
+def _clip(optimizer: Any) -> list[Any] | None:
     """What is done to gradients inside the step: the clip's class and its bound."""
     clip = getattr(optimizer, "_grad_clip", None)
     if clip is None:
         return None
     bound = getattr(clip, "clip_norm", getattr(clip, "max", None))
-    return type(clip).__name__, float(bound) if bound is not None else 0.0
+    return [type(clip).__name__, float(bound) if bound is not None else 0.0]
 
 
 def _number(value: Any) -> Any:

@@ -126,6 +126,10 @@ class Trace:
         """An error of ours that was kept from the program."""
         self.errors[f"{where}: {type(error).__name__}: {error}"[:300]] += 1
 
+    def full_meta(self) -> dict[str, Any]:
+        """What is stored about the run as a whole."""
+        return {**self.meta, "training": self.training.plain()} if self.training else dict(self.meta)
+
     # -- reading ---------------------------------------------------------------------------------
 
     def holds(self, key: tuple[int, int]) -> bool:

@@ -16,6 +16,7 @@ from optrace.trace.model import LEVELS, Trace
 from optrace.trace.naming import promote
 from optrace.trace.records import Call, Fingerprint, Site, TensorRef
 from optrace.trace.shards import Place, ShardReader, dtype_of
+from optrace.trace.training import TrainingRecord
 from optrace.trace.wire import Unpacker
 from optrace.trace.writer import CALLS, FORMAT, META, VERSION
 
@@ -246,6 +247,9 @@ class _Builder:
         self._values.places[record.uid, record.version] = place
 
     def _finish(self, record: _Finish) -> None:
+        training = record.meta.pop("training", None)
+        if training is not None:
+            self._trace.training = TrainingRecord.from_plain(training)
         self._meta(_Meta(record.meta))
         self._trace.outputs = record.outputs
         self._trace.errors = Counter(record.errors)

@@ -103,7 +103,7 @@ class Spool:
             trace.errors[
                 f"{writer.left_out} values were not stored: no room on the disk, or a dtype of its own"
             ] += 1
-        writer.finish(trace.meta, trace.outputs, trace.errors)
+        writer.finish(trace.full_meta(), trace.outputs, trace.errors)
 
     # -- the background thread -------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ def _fill(trace: Trace, folder: Path) -> None:
         value = trace.value_of(key)
         if value is not None:
             writer.value(key, value)
-    writer.finish(trace.meta, trace.outputs, trace.errors)
+    writer.finish(trace.full_meta(), trace.outputs, trace.errors)
     if writer.failed is not None:
         raise writer.failed
 

@@ -73,6 +73,15 @@ class TrainingRecord(msgspec.Struct):
     def __bool__(self) -> bool:
         return bool(self.gradients or self.steps)
 
+    def plain(self) -> dict[str, Any]:
+        """As numbers, texts, lists and dictionaries, to be stored."""
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_plain(cls, stored: Any) -> TrainingRecord:
+        """What ``plain`` gave. Raises ``msgspec.ValidationError`` for anything else."""
+        return msgspec.convert(stored, cls)
+
 
 class TrainingRecorder:
     """Sees gradients through hooks that change nothing, and optimizers before and after their steps."""
@@ -85,7 +94,7 @@ class TrainingRecorder:
         self._undo: list[tuple[weakref.ref[Any], Callable[[], None]]] = []
         self._leaving: dict[Key, Callable[[], None]] = {}
         self._stepping: dict[int, tuple[OptimizerStep, list[Any]]] = {}
-        self._buffers: dict[int, tuple[weakref.ref[Any], str, Framework, TensorRef]] = {}
+        self._buffers: dict[int, tuple[weakref.ref[Any], str, Framework, np.ndarray]] = {}
         self.on = recorder.trace.level == "full"
 
     # -- gradients -------------------------------------------------------------------------------
@@ -217,21 +226,19 @@ class TrainingRecorder:
             return
         uid = self._recorder.identities.uid(tensor)
         if uid not in self._buffers:
-            ref = self._array(framework, tensor)
-            self._buffers[uid] = (weakref.ref(tensor), path, framework, ref)
-            self.record.buffers.append(BufferState(uid, path, -1, ref))
+            array = framework.to_numpy(tensor)
+            self._buffers[uid] = (weakref.ref(tensor), path, framework, array)
+            self.record.buffers.append(BufferState(uid, path, -1, self._recorder.trace.array(array)))
 
     def _note_buffers(self) -> None:
-        trace = self._recorder.trace
-        for uid, (tensor, path, framework, last) in list(self._buffers.items()):
+        for uid, (tensor, path, framework, before) in list(self._buffers.items()):
             live = tensor()
             if live is None:
                 continue
-            now, before = framework.to_numpy(live), trace.value(last)
-            if before is not None and not np.array_equal(now, before):
-                ref = trace.array(now)
-                self._buffers[uid] = (tensor, path, framework, ref)
-                self.record.buffers.append(BufferState(uid, path, self._recorder.step, ref))
+            now = framework.to_numpy(live)
+            if not np.array_equal(now, before):
+                self._buffers[uid] = (tensor, path, framework, now)
+                self.record.buffers.append(BufferState(uid, path, self._recorder.step, self._recorder.trace.array(now)))
 
 
 def _framework_of(
