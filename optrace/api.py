@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,21 +26,25 @@ def diff(
     ``ComparisonError`` when nothing can be said: an empty trace, a trace against itself, runs on
     different inputs.
     """
+    from optrace.randomness.again import install
+    from optrace.randomness.audit import random_ops_of
     from optrace.report.model import Report
 
+    install()
     a, b = _trace(base), _trace(raw)
     if a is b or a.meta["id"] == b.meta["id"]:
         raise ComparisonError(
             "both sides are the same trace; trace the base model and the raw model separately"
         )
+    drawn = [*random_ops_of(a), *random_ops_of(b)]
     if a.level == b.level == "full" and _can_run(a) and _can_run(b):
         if a.training and b.training:
             from optrace.training.compare import TrainingComparison
 
             training = TrainingComparison(a, b, rtol, atol)
-            return Report(a, b, *training.run(), training.forced)
+            return Report(a, b, *training.run(), training.forced, drawn)
         forced = Comparison(a, b, rtol, atol)
-        return Report(a, b, *forced.run(), forced.forced)
+        return Report(a, b, *forced.run(), forced.forced, drawn)
     recorded = RecordedComparison(a, b)
     return Report(a, b, *recorded.run(), recorded.prints)
 
@@ -55,6 +60,13 @@ def _trace(side: Trace | str | Path) -> Trace:
     from optrace.trace.store import read
 
     return read(Path(side))
+
+
+def _replaying(base: Trace, train: bool | None) -> AbstractContextManager[Any]:
+    """Base's draws for the raw run."""
+    from optrace.randomness.live import replay_random
+
+    return nullcontext() if train is False else replay_random(base)
 
 
 def auto_diff(
@@ -78,7 +90,7 @@ def auto_diff(
 
     ``inputs``: a dict (or tuple) of numpy arrays for both, or a pair ``(base_inputs, raw_inputs)``.
     ``auto_init`` carries base's weights over first. ``train``: false compares in eval mode, true in
-    train mode, ``None`` leaves the modes; the models' modes are restored. Raises ``InputError`` when
+    train mode with base's random draws fed to raw, ``None`` leaves the modes; the models' modes are restored. Raises ``InputError`` when
     a model can't take the inputs and ``ModelError`` (with ``.trace``) when it raises.
     """
     if auto_init:
@@ -92,8 +104,10 @@ def auto_diff(
         base_loss, raw_loss = loss_fns if loss_fns is not None else (None, None)
         base_optimizer, raw_optimizer = optimizers if optimizers is not None else (None, None)
         base = run_training(base_model, base_inputs, base_loss, base_optimizer, steps, train)
-        raw = run_training(raw_model, raw_inputs, raw_loss, raw_optimizer, steps, train)
+        with _replaying(base, train):
+            raw = run_training(raw_model, raw_inputs, raw_loss, raw_optimizer, steps, train)
         return diff(base, raw, rtol, atol)
     base = run_model(base_model, base_inputs, train)
-    raw = run_model(raw_model, raw_inputs, train)
+    with _replaying(base, train):
+        raw = run_model(raw_model, raw_inputs, train)
     return diff(base, raw, rtol, atol)

@@ -16,6 +16,10 @@ from optrace.trace.records import Call, DtypeRef, Opaque, TensorRef
 _WIDER = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"}
 
 
+# Makes a random call with its recorded draw: set by ``optrace.randomness``, which stands above this package.
+replay_draw: Callable[..., tuple[bool, Any]] | None = None
+
+
 class Unreplayable(Exception):
     """A call can't be run again; the text says why."""
 
@@ -64,7 +68,7 @@ class Replayer:
         state = framework.rng_state()
         try:
             with framework.no_grad():
-                result = function(*args, **kwargs)
+                result = self._make(framework, call, function, args, kwargs)
             outputs: dict[Key, np.ndarray] = {}
             self._collect(framework, call.outputs, result, outputs)
             changed = {r.uid: r for r in call.mutated}
@@ -78,6 +82,14 @@ class Replayer:
             raise Unreplayable(f"{call.api} raised {type(error).__name__} when run again: {error}") from error
         finally:
             framework.set_rng_state(state)
+
+    def _make(self, framework: Any, call: Call, function: Callable[..., Any], args: list[Any], kwargs: Any) -> Any:
+        """The call itself; a random one with the draw that it made or was given when it was recorded."""
+        if call.random and replay_draw is not None:
+            done, result = replay_draw(self.trace, framework, call, args, kwargs)
+            if done:
+                return result
+        return function(*args, **kwargs)
 
     def _function(self, call: Call) -> Callable[..., Any]:
         name = call.via or call.api

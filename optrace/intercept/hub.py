@@ -54,7 +54,8 @@ class Hub:
         with self._lock:
             if self._patches is None:
                 self._install(observer)
-            self._set([*self._observers, observer])
+            # Who makes calls himself stands closest to them: the others are to see them as the program's.
+            self._set(sorted([*self._observers, observer], key=lambda o: getattr(o, "innermost", False)))
 
     def remove(self, observer: Observer) -> None:
         with self._lock:

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from optrace.frameworks.base import Framework
+from optrace.frameworks.generators import seeded
 from optrace.frameworks.views import stamp_of
 from optrace.trace import sites
 from optrace.trace.arguments import MAX_DEPTH, MAX_ITEMS, MAX_TOTAL, plain, text_of
+from optrace.trace.draws import DrawWatch
 from optrace.trace.identity import Identities
 from optrace.trace.model import Trace
 from optrace.trace.modules import ModulePaths
@@ -67,6 +69,7 @@ class Recorder:
         self.identities = Identities()
         self.step = 0
         self.training = TrainingRecorder(self)
+        self.draws = DrawWatch(trace)
         self.modules = ModulePaths(self.identities, self.training.buffer)
         self._digests: dict[int, tuple[int, int]] = {}  # of named tensors: version and checksum
         self._epoch = 0  # goes up where parameters may have changed unseen
@@ -110,6 +113,7 @@ class Recorder:
         if call is None:
             return run(*args, **kwargs)
         depth, before = len(thread.open), thread.phase
+        state = self._state(thread, api)
         try:
             thread.open.append(call)
             thread.functions.append(function)
@@ -125,6 +129,8 @@ class Recorder:
             # To where they were, also when an interrupt came between two of the lines above.
             del thread.open[depth:], thread.functions[depth:]
             thread.phase = before
+        if state is not None:
+            self._noting(api, self._drawn, call, state, run, args, kwargs)
         self._end(thread, call, function, result, args, kwargs)
         return result
 
@@ -191,7 +197,12 @@ class Recorder:
 
     def _phase(self, thread: _Thread, framework: Framework, api: str) -> str:
         """The phase of a call made now."""
-        if thread.phase == "backward" and thread.first_order and api not in BACKWARD and framework.recomputing():
+        if (
+            thread.phase == "backward"
+            and thread.first_order
+            and api not in BACKWARD
+            and framework.recomputing()
+        ):
             return "recompute"  # only forward code that runs again has gradients on in there
         if thread.phase == "optimizer":
             self._check_stepping(thread)
@@ -296,6 +307,21 @@ class Recorder:
         finally:
             thread.busy = False
 
+    def _state(self, thread: _Thread, api: str) -> Any:
+        """The generator's state where it is to be watched."""
+        thread.busy = True
+        try:
+            return self.draws.before(self._framework(api), api)
+        except Exception as error:
+            self.trace.count_error(api, error)
+            return None
+        finally:
+            thread.busy = False
+
+    def _drawn(self, call: Call, state: Any, function: Any, args: Any, kwargs: Any) -> None:
+        self.draws.after(self._framework(call.api), call, state, function, args, kwargs)
+        call.seeded = seeded(call.framework) if call.random else False
+
     def _fail(self, thread: _Thread, call: Call) -> None:
         thread.busy = True
         try:
@@ -377,7 +403,9 @@ class Recorder:
         thread = self.thread
         try:
             size = len(obj)
-            too_much = size > MAX_ITEMS or len(inside) > MAX_DEPTH or inside[-1] in inside[:-1] or size > thread.left
+            too_much = (
+                size > MAX_ITEMS or len(inside) > MAX_DEPTH or inside[-1] in inside[:-1] or size > thread.left
+            )
             items = [] if too_much else list(obj.items() if isinstance(obj, dict) else obj)
         except Exception as error:  # the program's own container fails
             return Opaque(type(obj).__name__, f"<{type(error).__name__}>", obj)

@@ -102,7 +102,8 @@ class Call(msgspec.Struct, dict=True, weakref=True):
 
     ``id`` is the position in the trace; ``parent`` the id of the enclosing recorded call or ``-1``;
     ``phase`` is ``"forward"``, ``"loss"``, ``"backward"``, ``"recompute"``, ``"optimizer"`` or ``"data"``;
-    ``random`` says that a generator's state moved during the call; ``error`` holds the exception
+    ``random`` says that a generator's state moved during the call (watched for what can draw), ``draw`` is
+    the keep mask it drew or was given, ``seeded`` whether the program had seeded the generator; ``error`` holds the exception
     text when the call raised; ``via`` is the C-level function that was called where no public call
     encloses it (``api`` then names the public function that does its job); ``mutated`` lists the arguments changed in place, as they were afterwards.
     """
@@ -126,6 +127,8 @@ class Call(msgspec.Struct, dict=True, weakref=True):
     error: str | None = None
     context: tuple[str, ...] = ()
     via: str | None = None
+    draw: TensorRef | None = None
+    seeded: bool = False
 
     @property
     def trace(self) -> Trace:

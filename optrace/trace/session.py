@@ -100,6 +100,10 @@ class trace:  # noqa: N801 - used as a function
             while self._unhook:
                 self._unhook.pop()()
 
+    def watch_generators(self) -> None:
+        """Look at the generators across every call, not only across those known to draw."""
+        self._recorder.draws.everything = True
+
     def name(self, module: Any) -> None:
         """Name parameters and modules from ``module`` down before it is called."""
         framework = adapters.of_module(module)

@@ -1,0 +1,151 @@
+"""The draw of a recorded call: what it drew, in a form that another call can be given."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from optrace import ops
+from optrace.randomness.effect import effect, short
+from optrace.trace.model import Trace
+from optrace.trace.records import Call, tensors_in
+
+MASKS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "native_dropout", "fused_dropout_add")
+ALPHA = ("alpha_dropout", "feature_alpha_dropout")
+_SAMPLES = {
+    "rand": "uniform",
+    "rand_like": "uniform",
+    "uniform": "uniform",
+    "randn": "normal",
+    "randn_like": "normal",
+    "normal": "normal",
+    "standard_normal": "normal",
+    "gaussian": "normal",
+    "randint": "integers",
+    "randint_like": "integers",
+    "random": "integers",
+    "randperm": "permutation",
+    "bernoulli": "bernoulli",
+    "multinomial": "multinomial",
+    "poisson": "poisson",
+    "binomial": "binomial",
+    "exponential": "exponential",
+    "cauchy": "cauchy",
+    "geometric": "geometric",
+    "log_normal": "log_normal",
+    "standard_gamma": "gamma",
+}
+
+
+class Draw(NamedTuple):
+    """``values``: keep mask, slopes, noise, or the sample itself, in the shape of the call's result.
+
+    ``read`` holds what the call read, so that a call reading the same can be told from others.
+    """
+
+    family: str
+    values: np.ndarray
+    call: Call
+    read: np.ndarray | None = None
+
+
+def family_of(api: str) -> str | None:
+    """Calls of one family can be given each other's draws; ``None`` where none can be given."""
+    name = short(api)
+    if name in MASKS or name in ALPHA:
+        return "mask"
+    if name == "scaled_dot_product_attention":
+        return "mask" if api.startswith("torch.") else None
+    if name in ("rrelu", "gumbel_softmax"):
+        return name
+    return _SAMPLES.get(name)
+
+
+def draws_of(trace: Trace) -> list[Draw]:
+    """Every draw of a trace that holds values, in order; of nested calls the outermost that has one."""
+    found: list[Draw] = []
+    taken: set[int] = set()
+    for call in trace.calls:
+        if call.parent in taken:
+            taken.add(call.id)
+        elif call.error is None and call.phase in ("forward", "loss"):
+            draw = draw_of(trace, call)
+            if draw is not None:
+                found.append(draw)
+                taken.add(call.id)
+    return found
+
+
+def draw_of(trace: Trace, call: Call) -> Draw | None:
+    """What ``call`` drew; ``None`` for a call that draws nothing or whose draw can't be had."""
+    family = family_of(call.api)
+    if family is None or not effect(call).effective:
+        return None
+    read = next(iter(tensors_in(call.positional) + tensors_in(call.keyword)), None)
+    made = next(iter(tensors_in(call.outputs)), None)
+    x = trace.value(read) if read is not None else None
+    y = trace.value(made) if made is not None else None
+    if call.draw is not None:
+        values = trace.value(call.draw)
+    elif y is None:
+        return None
+    elif family in ("mask", "rrelu", "gumbel_softmax"):
+        values = None if x is None else _derived(trace, call, family, x, y)
+    else:
+        values = y
+    return None if values is None else Draw(family, values, call, x)
+
+
+def _derived(trace: Trace, call: Call, family: str, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """What stands between input and output."""
+    if family == "gumbel_softmax":
+        return _gumbel(trace, call, x, y)
+    if x.shape != y.shape:
+        return None
+    if family == "rrelu":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(x < 0, y / x, 1).astype(x.dtype)
+    if short(call.api) in ALPHA:
+        scale, shift, dropped = alpha_terms(effect(call).p or 0.0)
+        return np.abs(y - (scale * x + shift)) < np.abs(y - (scale * dropped + shift))
+    return (y != 0) | (x == 0)
+
+
+def _gumbel(trace: Trace, call: Call, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """The noise: of the exponentials drawn inside, or what takes the logits to the result."""
+    for child in trace.children_of(call.id):
+        if short(child.api) == "exponential":
+            made = tensors_in(child.outputs)
+            inner = trace.value(made[0]) if made else None
+            if inner is not None:
+                return -np.log(inner)
+    args = {**ops.defaults(call.api), **call.args}
+    if args.get("hard"):
+        # Only the winner shows; any noise that lets it win will do.
+        return np.where(y > 0.5, np.abs(x).max() * 2 + 50, 0).astype(x.dtype)
+    tau = args.get("tau", args.get("temperature", 1.0))
+    return (np.log(np.maximum(y, np.finfo(np.float32).tiny)) * tau - x).astype(x.dtype)
+
+
+def alpha_terms(p: float) -> tuple[float, float, float]:
+    """Scale and shift of alpha dropout, and the value that dropped elements take before them."""
+    dropped = -1.7580993408473766
+    scale = ((1 - p) * (1 + p * dropped**2)) ** -0.5 if p < 1 else 0.0
+    return scale, -scale * dropped * p, dropped
+
+
+def spread_of(args: dict[str, object], family: str) -> tuple[float, float] | None:
+    """Location and scale of a normal or uniform call, ``None`` where they are tensors."""
+    if family == "normal":
+        loc, scale = args.get("mean", 0.0), args.get("std", 1.0)
+    else:
+        low, high = args.get("from_", args.get("min", 0.0)), args.get("to", args.get("max", 1.0))
+        if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
+            return None
+        loc, scale = low, high - low
+    if isinstance(loc, (int, float)) and isinstance(scale, (int, float)) and scale:
+        return float(loc), float(scale)
+    return None
+
+
