@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optrace.align.graph import Key
+from optrace.align.graph import Key, made_by
 from optrace.diagnose.compare import Comparison
 from optrace.diagnose.findings import Evidence, Finding, Warn
 from optrace.diagnose.forced import Forced
@@ -14,6 +14,7 @@ from optrace.trace.model import Trace
 from optrace.training.backward import Backward, Mismatch
 from optrace.training.blame import blame
 from optrace.training.buffers import Buffers
+from optrace.training.closeness import apart, limit
 from optrace.training.flow import Flow
 from optrace.training.optimizer import Steps
 from optrace.training.pairs import Pairs
@@ -101,7 +102,11 @@ class TrainingComparison:
             ends = [r for r in deviating if r.key in _upstream(backward, mismatch)]
             if ends:
                 named = next((r.path for r in ends if r.path is not None), None)
-                found.append(blame(backward, mismatch, named, number))
+                finding = blame(backward, mismatch, named, number)
+                if _is_loss(backward, finding):
+                    finding.stage, finding.parameter = "loss", None
+                    finding.message = finding.message.removeprefix("backward: ").partition(" (raw's")[0]
+                found.append(finding)
         return found
 
     def _reached(self, backward: Backward) -> dict[int, tuple[np.ndarray | None, np.ndarray | None]]:
@@ -122,6 +127,21 @@ class TrainingComparison:
         if theirs and mine and theirs != mine:
             text = f"base makes {theirs} optimizer steps, raw {mine}"
             self.findings.append(Finding("missing_op" if mine < theirs else "extra_op", text, "optimizer"))
+
+
+def _is_loss(backward: Backward, finding: Finding) -> bool:
+    """Whether the two calls make the values that the backward passes start from, and make them differ.
+
+    A part of base's loss (the sum before the mean, say) may be all of raw's, so that it looked accounted for.
+    """
+    if finding.raw is None or finding.base is None:
+        return False
+    mine = [r for r in made_by(finding.raw) if r.key in backward.raw.seeds]
+    theirs = [r for r in made_by(finding.base) if r.key in backward.base.seeds]
+    if not mine or not theirs:
+        return False
+    gap = apart(backward.forced.base.trace.value(theirs[0]), backward.forced.own.get(mine[0].key))
+    return gap > limit(mine[0].dtype)
 
 
 def _upstream(backward: Backward, mismatch: Mismatch) -> set[Key]:
