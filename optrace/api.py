@@ -28,6 +28,7 @@ def diff(
     """
     from optrace.randomness.again import install
     from optrace.randomness.audit import random_ops_of
+    from optrace.randomness.pairing import pair
     from optrace.report.model import Report
 
     install()
@@ -38,15 +39,26 @@ def diff(
         )
     drawn = [*random_ops_of(a), *random_ops_of(b)]
     if a.level == b.level == "full" and _can_run(a) and _can_run(b):
+        reasons = pair(a, b)
         if a.training and b.training:
             from optrace.training.compare import TrainingComparison
 
             training = TrainingComparison(a, b, rtol, atol)
-            return Report(a, b, *training.run(), training.forced, drawn)
+            return _beyond(Report(a, b, *training.run(), training.forced, drawn), reasons)
         forced = Comparison(a, b, rtol, atol)
-        return Report(a, b, *forced.run(), forced.forced, drawn)
+        return _beyond(Report(a, b, *forced.run(), forced.forced, drawn), reasons)
     recorded = RecordedComparison(a, b)
     return Report(a, b, *recorded.run(), recorded.prints)
+
+
+def _beyond(report: Report, reasons: dict[str, int]) -> Report:
+    """Add to the evidence which calls could not be compared, and why."""
+    evidence = report.evidence
+    for reason, count in reasons.items():
+        evidence.beyond += count
+        evidence.compared = max(evidence.compared - count, 0)
+        evidence.beyond_reasons[reason] = evidence.beyond_reasons.get(reason, 0) + count
+    return report
 
 
 def _can_run(trace: Trace) -> bool:
@@ -90,7 +102,8 @@ def auto_diff(
 
     ``inputs``: a dict (or tuple) of numpy arrays for both, or a pair ``(base_inputs, raw_inputs)``.
     ``auto_init`` carries base's weights over first. ``train``: false compares in eval mode, true in
-    train mode with base's random draws fed to raw, ``None`` leaves the modes; the models' modes are restored. Raises ``InputError`` when
+    train mode with base's random draws fed to raw, ``None`` leaves the modes; the models' modes are restored. Raises
+    ``InputError`` when
     a model can't take the inputs and ``ModelError`` (with ``.trace``) when it raises.
     """
     if auto_init:

@@ -14,6 +14,7 @@ import numpy as np
 from optrace.align.correspondence import Correspondence
 from optrace.align.graph import Graph, Key, Node
 from optrace.align.index import Match, ValueIndex, is_weak
+from optrace.diagnose import replay
 from optrace.diagnose.arguments import moves
 from optrace.diagnose.replay import Replayer, Unreplayable
 from optrace.ops import same_job
@@ -61,7 +62,7 @@ class Forced(Correspondence):
 
     def evaluate(self, node: Node) -> dict[Key, np.ndarray]:
         """What ``node`` makes of the current environment; recorded outputs where nothing changed."""
-        if self._untouched(node):
+        if not (node.call.random and replay.redrawn is not None and replay.redrawn(node.call)) and self._untouched(node):
             known = {k: self.raw.trace.value(self.raw.refs[k]) for k in node.outputs}
             if all(v is not None for v in known.values()):
                 return {k: v for k, v in known.items() if v is not None}

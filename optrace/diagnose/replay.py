@@ -16,8 +16,10 @@ from optrace.trace.records import Call, DtypeRef, Opaque, TensorRef
 _WIDER = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"}
 
 
-# Makes a random call with its recorded draw: set by ``optrace.randomness``, which stands above this package.
-replay_draw: Callable[..., tuple[bool, Any]] | None = None
+# How random calls are made with a known draw, and whether that is another than the recorded one: set by
+# ``optrace.randomness``, which stands above this package.
+replay_draw: Callable[..., Any] | None = None
+redrawn: Callable[[Call], bool] | None = None
 
 
 class Unreplayable(Exception):
@@ -84,11 +86,9 @@ class Replayer:
             framework.set_rng_state(state)
 
     def _make(self, framework: Any, call: Call, function: Callable[..., Any], args: list[Any], kwargs: Any) -> Any:
-        """The call itself; a random one with the draw that it made or was given when it was recorded."""
+        """The call itself; a random one with a known draw."""
         if call.random and replay_draw is not None:
-            done, result = replay_draw(self.trace, framework, call, args, kwargs)
-            if done:
-                return result
+            return replay_draw(self.trace, framework, call, args, kwargs)
         return function(*args, **kwargs)
 
     def _function(self, call: Call) -> Callable[..., Any]:

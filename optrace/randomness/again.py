@@ -1,30 +1,53 @@
-"""Recorded random calls, run again with the draw they made: what the forced run does with them."""
+"""Recorded random calls, run again with a draw that is known: what the forced run does with them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from optrace import ops
 from optrace.diagnose import replay
 from optrace.randomness.apply import CannotApply, apply
-from optrace.randomness.draws import draw_of
+from optrace.randomness.draws import Draw, draw_of
+from optrace.randomness.pairing import GIVEN, STAND_IN
 from optrace.trace.model import Trace
-from optrace.trace.records import Call
+from optrace.trace.records import Call, TensorRef
 
 
 def install() -> None:
-    """Let the comparison run random calls again with their own draws."""
+    """Let the comparison run random calls again with known draws."""
     replay.replay_draw = run_again
+    replay.redrawn = redrawn
 
 
-def run_again(trace: Trace, framework: Any, call: Call, args: list[Any], kwargs: dict[str, Any]) -> tuple[bool, Any]:
-    """Whether the draw of ``call`` is known, and then its result on other arguments.
+def redrawn(call: Call) -> bool:
+    """Whether the call is given another draw than the one it made."""
+    return GIVEN in call.__dict__ or STAND_IN in call.__dict__
+
+
+def run_again(trace: Trace, framework: Any, call: Call, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The result of ``call`` on other arguments, drawing what base drew, else what it drew itself.
 
     Raises ``Unreplayable`` where the draw does not show.
     """
-    draw = draw_of(trace, call)
+    stand_in = call.__dict__.get(STAND_IN)
+    if stand_in is not None:
+        return _filled(framework, call.outputs, list(stand_in))
+    draw: Draw | None = call.__dict__.get(GIVEN) or draw_of(trace, call)
     if draw is None:
         raise replay.Unreplayable(f"the draw inside {call.api} can't be had, so it can't be run again with it")
+    base = {**ops.defaults(draw.call.api), **draw.call.args}
     try:
-        return True, apply(framework, call.api, tuple(args), kwargs, draw.values, {})
+        return apply(framework, call.api, tuple(args), kwargs, draw.values, base)
     except CannotApply as error:
         raise replay.Unreplayable(str(error)) from error
+
+
+def _filled(framework: Any, outputs: Any, values: list[np.ndarray]) -> Any:
+    """The tree ``outputs`` with the values, in order, for its tensors."""
+    if isinstance(outputs, TensorRef):
+        return framework.from_numpy(values.pop(0))
+    if isinstance(outputs, (list, tuple)):
+        return tuple(_filled(framework, o, values) for o in outputs)
+    return outputs

@@ -108,6 +108,8 @@ def _entry(call: Call) -> RandomOp:
     generator = generator_of(call)
     if not call.random and found.effective and generator == "default" and not found.drops:
         note = "the default generator did not move"
+    if "eval mode" in call.context and found.drops:
+        note = "active although its module is in eval mode: pass training=self.training"
     return RandomOp(
         framework=call.framework,
         api=call.api,

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from optrace import frameworks
+from optrace.randomness.audit import random_ops_of
 from optrace.randomness.effect import effect
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, tensors_in
@@ -57,7 +58,7 @@ def first_divergence(a: Trace, b: Trace) -> Divergence | None:
     for x, y in sorted(zip(a.calls, b.calls), key=lambda pair: _end(a, pair[0])):
         if _differ(a, b, x, y):
             drew = x.random or effect(x).effective
-            return Divergence(_text(x, drew), x, y, drew)
+            return Divergence(_text(a, x, drew), x, y, drew)
     if len(a.calls) != len(b.calls):
         longer = (a if len(a.calls) > len(b.calls) else b).calls[min(len(a.calls), len(b.calls))]
         return Divergence(f"one run makes more calls, from {longer.api} ({longer.site}) on", longer, None)
@@ -70,11 +71,12 @@ def _end(found: Trace, call: Call) -> int:
     return _end(found, children[-1]) if children else call.id
 
 
-def _text(call: Call, drew: bool) -> str:
+def _text(found: Trace, call: Call, drew: bool) -> str:
     where = f"{call.api} ({call.site})" + (f" in module {call.module}" if call.module else "")
     if not drew:
         return f"{where} gives other numbers in a second run: a non-deterministic kernel, or data that differs"
-    hint = "; call eval() on the model if it is not to drop" if "dropout" in call.api else ""
+    active = sum(op.effective and op.distribution == "bernoulli mask" for op in random_ops_of(found))
+    hint = f"; {active} dropouts are active: call eval() on the model if it is not to drop" if active else ""
     return f"{where} draws random numbers that no seed fixes{hint}"
 
 

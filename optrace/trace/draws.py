@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # Calls whose mask is had by running them again from the same state on these arguments.
 _MASKED = ("dropout", "dropout1d", "dropout2d", "dropout3d", "fused_dropout_add")
 
+# They move a generator without drawing from it.
+_SETTERS = ("seed", "manual_seed", "set_rng_state", "set_state", "seed_all", "fork_rng")
+
 
 class Handed(threading.local):
     """The draw that the call under way was given instead of making its own."""
@@ -38,6 +41,8 @@ class DrawWatch:
 
     def before(self, framework: Framework, api: str) -> Any:
         """The generator's state before a call that may draw, ``None`` before any other."""
+        if api.endswith(_SETTERS):
+            return None
         if self.everything or api in self._names(framework.name):
             return framework.rng_state()
         return None

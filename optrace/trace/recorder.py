@@ -29,6 +29,8 @@ BACKWARD = frozenset(
     f"{name}.backward" for name in ("torch.Tensor", "torch.autograd", "paddle.Tensor", "paddle.autograd")
 ) | {"torch.autograd.grad", "paddle.grad"}
 HOOKS = frozenset({"torch.Tensor.register_hook", "paddle.Tensor.register_hook"})
+# They change a tensor without counting a version.
+SETTERS = frozenset({"paddle.Tensor.set_value", "paddle.Tensor.copy_"})
 
 
 class _Thread(threading.local):
@@ -39,6 +41,7 @@ class _Thread(threading.local):
         self.open: list[Call] = []
         self.functions: list[Any] = []  # the callables behind ``open``
         self.modules: list[tuple[str, str]] = []
+        self.evaluating: list[bool] = []  # of each open module: whether it is in eval mode
         self.phase = "forward"
         self.stepping: FrameType | None = None  # the frame of the optimizer's step under way
         self.left = 0  # how many more items of containers the call under way may list
@@ -142,12 +145,13 @@ class Recorder:
         depth, before = len(thread.modules), thread.phase
         try:
             thread.modules.append(self._module(thread, module))
+            thread.evaluating.append(getattr(module, "training", True) is False)
             if before == "optimizer":
                 # A closure, run again by the optimizer; ends with its backward pass.
                 before = thread.phase = "forward"
             return function(module, *args, **kwargs)
         finally:
-            del thread.modules[depth:]
+            del thread.modules[depth:], thread.evaluating[depth:]
             thread.phase = before
 
     @transparent
@@ -298,6 +302,8 @@ class Recorder:
             framework = self._framework(call.api)
             thread.left = MAX_TOTAL
             call.outputs = self._record(framework, result)
+            if call.api in SETTERS and isinstance(call.positional[0], TensorRef):
+                self.identities.refresh(call.positional[0].uid)
             self._note_inplace(framework, call, args, kwargs)
             if call.api in HOOKS and isinstance(call.positional[0], TensorRef):
                 self.training.hooked(framework, args[0], call.positional[0])
@@ -320,7 +326,10 @@ class Recorder:
 
     def _drawn(self, call: Call, state: Any, function: Any, args: Any, kwargs: Any) -> None:
         self.draws.after(self._framework(call.api), call, state, function, args, kwargs)
-        call.seeded = seeded(call.framework) if call.random else False
+        if call.random:
+            call.seeded = seeded(call.framework)
+            if self.thread.evaluating and self.thread.evaluating[-1]:
+                call.context = (*call.context, "eval mode")
 
     def _fail(self, thread: _Thread, call: Call) -> None:
         thread.busy = True
