@@ -84,7 +84,10 @@ class PaddleTraining(Training):
         return found
 
     def vjp(
-        self, function: Callable[[list[Any]], list[Any]], inputs: list[np.ndarray], cotangents: list[np.ndarray | None]
+        self,
+        function: Callable[[list[Any]], list[Any]],
+        inputs: list[np.ndarray],
+        cotangents: list[np.ndarray | None],
     ) -> list[np.ndarray | None]:
         framework = loaded("paddle")
         assert framework is not None
@@ -92,7 +95,9 @@ class PaddleTraining(Training):
             leaves = [framework.from_numpy(a, True) for a in inputs]
             results = function([leaf.clone() for leaf in leaves])
             pairs = [
-                (r, c) for r, c in zip(results, cotangents) if c is not None and r is not None and not r.stop_gradient
+                (r, c)
+                for r, c in zip(results, cotangents)
+                if c is not None and r is not None and not r.stop_gradient
             ]
             if not pairs:
                 return [None] * len(inputs)

@@ -76,14 +76,21 @@ class TorchTraining(Training):
         return {_STATE[k]: v for k, v in kept.items() if k in _STATE and torch.is_tensor(v)}
 
     def vjp(
-        self, function: Callable[[list[Any]], list[Any]], inputs: list[np.ndarray], cotangents: list[np.ndarray | None]
+        self,
+        function: Callable[[list[Any]], list[Any]],
+        inputs: list[np.ndarray],
+        cotangents: list[np.ndarray | None],
     ) -> list[np.ndarray | None]:
         framework = loaded("torch")
         assert framework is not None
         with torch.enable_grad():
             leaves = [framework.from_numpy(a, True) for a in inputs]
             results = function([leaf.clone() for leaf in leaves])
-            pairs = [(r, c) for r, c in zip(results, cotangents) if c is not None and r is not None and r.requires_grad]
+            pairs = [
+                (r, c)
+                for r, c in zip(results, cotangents)
+                if c is not None and r is not None and r.requires_grad
+            ]
             if not pairs:
                 return [None] * len(inputs)
             grads = torch.autograd.grad(

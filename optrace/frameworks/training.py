@@ -63,7 +63,10 @@ class Training(ABC):
 
     @abstractmethod
     def vjp(
-        self, function: Callable[[list[Any]], list[Any]], inputs: list[np.ndarray], cotangents: list[np.ndarray | None]
+        self,
+        function: Callable[[list[Any]], list[Any]],
+        inputs: list[np.ndarray],
+        cotangents: list[np.ndarray | None],
     ) -> list[np.ndarray | None]:
         """Gradients of ``function`` at ``inputs`` for the given gradients of its results."""
 
@@ -74,4 +77,4 @@ class Training(ABC):
 
 def training_of(name: str) -> Training:
     """The training part of the framework ``name``, which must be imported."""
-    return importlib.import_module(f"optrace.frameworks.{name}_training").ADAPTER  # type: ignore[no-any-return]
+    return importlib.import_module(f"optrace.frameworks.{name}_training").ADAPTER

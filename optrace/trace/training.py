@@ -75,7 +75,7 @@ class TrainingRecord(msgspec.Struct):
 
     def plain(self) -> dict[str, Any]:
         """As numbers, texts, lists and dictionaries, to be stored."""
-        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+        return msgspec.to_builtins(self)
 
     @classmethod
     def from_plain(cls, stored: Any) -> TrainingRecord:
@@ -216,7 +216,7 @@ class TrainingRecorder:
         self._undo = [(tensor, undo) for tensor, undo in self._undo if tensor() is not None]
 
     def _array(self, framework: Framework, tensor: Any) -> TensorRef:
-        return self._recorder.trace.array(framework.to_numpy(tensor))  # type: ignore[no-any-return]
+        return self._recorder.trace.array(framework.to_numpy(tensor))
 
     # -- buffers ---------------------------------------------------------------------------------
 
@@ -238,7 +238,9 @@ class TrainingRecorder:
             now = framework.to_numpy(live)
             if not np.array_equal(now, before):
                 self._buffers[uid] = (tensor, path, framework, now)
-                self.record.buffers.append(BufferState(uid, path, self._recorder.step, self._recorder.trace.array(now)))
+                self.record.buffers.append(
+                    BufferState(uid, path, self._recorder.step, self._recorder.trace.array(now))
+                )
 
 
 def _framework_of(

@@ -6,6 +6,7 @@ shows in a gradient that the program ends up with (a parameter's or an input's) 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,7 +62,9 @@ class Backward:
                 maker = self.raw.makers.get(ref.key)
                 if ref.key in found or (maker is not None and maker.inputs):
                     continue
-                frozen = ref.path is not None and any(self.base.gradient(b) is not None for b in self._counterparts(ref.key))
+                frozen = ref.path is not None and any(
+                    self.base.gradient(b) is not None for b in self._counterparts(ref.key)
+                )
                 if frozen or (ref.requires_grad and ref.dtype in FLOATS):
                     found[ref.key] = ref
         return list(found.values())
@@ -132,7 +135,13 @@ class Backward:
         if key in self._unknown or not bases:
             # What can't be computed again is taken as it was, where base has nothing to put in its place.
             wanted = self._base_gradient(bases[0], None, key) if bases else None
-            left = wanted if wanted is not None else observed if key in self._unknown else self._hooked(key, arrived)
+            left = (
+                wanted
+                if wanted is not None
+                else observed
+                if key in self._unknown
+                else self._hooked(key, arrived)
+            )
             self._go(key, left)
             return
         left = self._hooked(key, arrived)
@@ -195,13 +204,18 @@ class Backward:
                 size += norm(self._mine.gradients(unit.call, self.forced.env, signed).get(key))
             except Unreplayable:
                 return True
-        return norm(a.astype("float64") - b) <= max(_NOISE, limit(self.forced.raw.refs[key].dtype) / 30) * size
+        return (
+            norm(a.astype("float64") - b) <= max(_NOISE, limit(self.forced.raw.refs[key].dtype) / 30) * size
+        )
 
     # -- base's parts ----------------------------------------------------------------------------
 
     def base_parts(self, mismatch: Mismatch) -> list[tuple[Call, np.ndarray | None]]:
         """What each reader of base's value passed back to it, in raw's layout."""
-        found = [(c, self._laid_out(g, mismatch.base, mismatch.key)) for c, g in self.base.seeds.get(mismatch.base, ())]
+        found = [
+            (c, self._laid_out(g, mismatch.base, mismatch.key))
+            for c, g in self.base.seeds.get(mismatch.base, ())
+        ]
         for unit in self.base.readers.get(mismatch.base, ()):
             reached = {r.key: g for r in unit.outputs if (g := self.base.gradient(r.key)) is not None}
             try:
@@ -218,7 +232,7 @@ def _made(call: Call) -> list[Key]:
     return [r.key for r in made_by(call)]
 
 
-def _sum(parts: list[tuple[Call | None, np.ndarray | None]] | list[tuple[Call, np.ndarray | None]]) -> np.ndarray | None:
+def _sum(parts: Sequence[tuple[Call | None, np.ndarray | None]]) -> np.ndarray | None:
     total: np.ndarray | None = None
     for _, part in parts:
         if part is not None:
@@ -247,6 +261,6 @@ def _through(call: Call, gradient: np.ndarray) -> np.ndarray:
     try:
         with framework.no_grad():
             result = function(framework.from_numpy(gradient))
-    except Exception:  # noqa: BLE001 - the program's code, run outside its place
+    except Exception:
         return gradient
     return framework.to_numpy(result) if framework.is_tensor(result) else gradient

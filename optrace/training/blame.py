@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from optrace import ops
+from optrace.align.values import difference
 from optrace.diagnose.arguments import argument_differences
 from optrace.diagnose.findings import Error, ErrorFigures, Finding, Kind
-from optrace.align.values import difference
 from optrace.trace.records import Call
 from optrace.training.backward import Backward, Mismatch
 from optrace.training.closeness import apart, norm, ratio
@@ -33,7 +33,9 @@ def blame(backward: Backward, mismatch: Mismatch, parameter: str | None, step: i
     )
 
 
-def _culprit(backward: Backward, mismatch: Mismatch) -> tuple[Call | None, Call | None, Kind, str, str | None]:
+def _culprit(
+    backward: Backward, mismatch: Mismatch
+) -> tuple[Call | None, Call | None, Kind, str, str | None]:
     mine, theirs = backward.raw.hooks.get(mismatch.key, []), backward.base.hooks.get(mismatch.base, [])
     if mine or theirs:
         arrived = backward._laid_out(backward.base.arriving.get(mismatch.base), mismatch.base, mismatch.key)
@@ -46,25 +48,43 @@ def _culprit(backward: Backward, mismatch: Mismatch) -> tuple[Call | None, Call 
         text = f"{pair[0].api}: {first.name} is {first.raw_value!r}, base has {first.base_value!r}"
         return pair[0], pair[1], "argument", text, first.name
     if left:
-        raw, given = pair and next(p for p in left if p[0] is pair[0]) or left[0]
+        raw, given = (pair and next(p for p in left if p[0] is pair[0])) or left[0]
         base = pair[1] if pair is not None else right[0][0] if right else None
         if norm(given) == 0:
             return raw, base, "value", f"no gradient comes back through {raw.api}", None
         if raw.api.endswith("backward"):
-            return raw, base, "value", f"the pass starts from another gradient in {raw.api} than in base", None
+            return (
+                raw,
+                base,
+                "value",
+                f"the pass starts from another gradient in {raw.api} than in base",
+                None,
+            )
         other = f" than base's {base.api}" if base is not None else ", which base does not have here"
         return raw, base, "value", f"{raw.api} passes back another gradient{other}", None
     if right:
-        base = right[0][0]
-        raw = _standing_for(backward, base)
+        other_call = right[0][0]
+        standing = _standing_for(backward, other_call)
         ref = backward.forced.raw.refs[mismatch.key]
         if ref.path is not None and not ref.requires_grad:
-            return raw, base, "value", f"parameter {ref.path} is frozen: it takes no gradient, base's does", None
-        name = raw.api if raw is not None else "nothing"
-        text = f"base's {base.api} passes a gradient back to this value, but raw's {name} reads another one in its place"
-        return raw, base, "missing_op", text, None
+            return (
+                standing,
+                other_call,
+                "value",
+                f"parameter {ref.path} is frozen: it takes no gradient, base's does",
+                None,
+            )
+        name = standing.api if standing is not None else "nothing"
+        text = f"base's {other_call.api} passes a gradient back to this value, but raw's {name} reads another one in its place"
+        return standing, other_call, "missing_op", text, None
     unit = backward.raw.makers.get(mismatch.key)
-    return unit.call if unit is not None else None, None, "value", "the gradients that reach this value differ", None
+    return (
+        unit.call if unit is not None else None,
+        None,
+        "value",
+        "the gradients that reach this value differ",
+        None,
+    )
 
 
 def _hook(

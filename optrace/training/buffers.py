@@ -40,7 +40,9 @@ class Buffers:
             if base is None or len(theirs) != len(mine) or not _same_input(forced, node.call, base):
                 continue
             wrong = [
-                (b, a) for b, a in zip(mine, theirs) if b.uid not in self._done and self._differs(a, b, node.call, step)
+                (b, a)
+                for b, a in zip(mine, theirs)
+                if b.uid not in self._done and self._differs(a, b, node.call, step)
             ]
             if wrong:
                 self._done.update(r.uid for r in mine)
@@ -61,9 +63,16 @@ class Buffers:
 
     def _differs(self, base: TensorRef, raw: TensorRef, call: Call, step: int) -> bool:
         a, b = self._at(self._base, base.uid, step), self._at(self._raw, raw.uid, step)
-        return a is not None and b is not None and a.size == b.size and apart(a.reshape(-1), b.reshape(-1)) > _SAME
+        return (
+            a is not None
+            and b is not None
+            and a.size == b.size
+            and apart(a.reshape(-1), b.reshape(-1)) > _SAME
+        )
 
-    def _report(self, call: Call, base: Call, wrong: list[tuple[TensorRef, TensorRef]], step: int) -> Finding | None:
+    def _report(
+        self, call: Call, base: Call, wrong: list[tuple[TensorRef, TensorRef]], step: int
+    ) -> Finding | None:
         raw, other = wrong[0]
         a, b = self._at(self._base, other.uid, step), self._at(self._raw, raw.uid, step)
         assert a is not None and b is not None
@@ -75,7 +84,9 @@ class Buffers:
             argument = first.name
             if first.raw_value == first.base_value:
                 text += f": {first.name} is {first.raw_value!r} on both sides, but does not mean the same"
-                hint = first.note or "momentum is the share of the old value in paddle, of the new one in torch"
+                hint = (
+                    first.note or "momentum is the share of the old value in paddle, of the new one in torch"
+                )
             else:
                 text += f": {first.name} is {first.raw_value!r}, base has {first.base_value!r}"
         elif "var" in (raw.path or "") and call.framework != base.framework:

@@ -6,7 +6,7 @@ import numpy as np
 
 from optrace.align.graph import Key, made_by
 from optrace.diagnose.compare import Comparison
-from optrace.diagnose.findings import Evidence, Finding, Warn
+from optrace.diagnose.findings import Evidence, Finding, Stage, Warn
 from optrace.diagnose.forced import Forced
 from optrace.diagnose.merge import merged
 from optrace.errors import ComparisonError
@@ -51,7 +51,9 @@ class TrainingComparison:
         self.findings = _once(merged(self.findings))
         self.warnings.extend(self._buffers.warnings)
         named = {f.argument for f in self.findings if f.stage == "optimizer"}
-        kept = [w for w in self.warnings if not (w.raw and w.raw.phase == "optimizer" and w.argument in named)]
+        kept = [
+            w for w in self.warnings if not (w.raw and w.raw.phase == "optimizer" and w.argument in named)
+        ]
         return self.findings, _distinct(kept), self.evidence
 
     # -- one step --------------------------------------------------------------------------------
@@ -75,9 +77,14 @@ class TrainingComparison:
             finding.step = number
         _add(self.evidence, evidence)
         self.warnings.extend(warnings)
-        backward = Backward(comparison.forced, Flow(base, comparison.base), Flow(raw, comparison.raw), self._pairs.parameters)
+        backward = Backward(
+            comparison.forced, Flow(base, comparison.base), Flow(raw, comparison.raw), self._pairs.parameters
+        )
         named = {f.raw.id for f in findings if f.raw is not None}
-        found = [*findings, *(f for f in self._backward(backward, number) if f.raw is None or f.raw.id not in named)]
+        found = [
+            *findings,
+            *(f for f in self._backward(backward, number) if f.raw is None or f.raw.id not in named),
+        ]
         steps = Steps(base, raw, self._pairs)
         found += steps.run(self._reached(backward))
         found += self._buffers.run(comparison.forced, raw.step)
@@ -158,7 +165,7 @@ def _upstream(backward: Backward, mismatch: Mismatch) -> set[Key]:
     return found
 
 
-def _stage(finding: Finding, raw: StepTrace) -> str:  # type: ignore[return]
+def _stage(finding: Finding, raw: StepTrace) -> Stage:
     """Calls outside every module, after one has run, make the loss."""
     call = finding.raw
     if finding.stage != "forward" or call is None or call.module is not None:
@@ -167,7 +174,15 @@ def _stage(finding: Finding, raw: StepTrace) -> str:  # type: ignore[return]
 
 
 def _add(total: Evidence, part: Evidence) -> None:
-    for name in ("compared", "grouped", "unmatched_base", "unmatched_raw", "beyond", "base_calls", "raw_calls"):
+    for name in (
+        "compared",
+        "grouped",
+        "unmatched_base",
+        "unmatched_raw",
+        "beyond",
+        "base_calls",
+        "raw_calls",
+    ):
         setattr(total, name, getattr(total, name) + getattr(part, name))
     for reason, count in part.beyond_reasons.items():
         total.beyond_reasons[reason] = total.beyond_reasons.get(reason, 0) + count
@@ -178,7 +193,11 @@ def _once(findings: list[Finding]) -> list[Finding]:
     kept: dict[tuple[object, ...], Finding] = {}
     for f in findings:
         where = (f.raw.site, f.raw.api) if f.raw is not None and f.stage != "optimizer" else (f.stage,)
-        by = f.argument or f.kind if f.stage in ("backward", "optimizer") else (f.kind, f.argument, f.parameter, f.message)
+        by = (
+            f.argument or f.kind
+            if f.stage in ("backward", "optimizer")
+            else (f.kind, f.argument, f.parameter, f.message)
+        )
         first = kept.setdefault((f.stage, by, *where), f)
         if first is not f:
             first.occurrences += f.occurrences

@@ -66,7 +66,9 @@ def _step(
     if optimizer is not None:
         training.zero_grad(optimizer)
     fed = to_framework(framework, batch)
-    args, kwargs = ((), fed) if isinstance(fed, dict) else (fed if isinstance(fed, (tuple, list)) else (fed,), {})
+    args, kwargs = (
+        ((), fed) if isinstance(fed, dict) else (fed if isinstance(fed, (tuple, list)) else (fed,), {})
+    )
     output = model(*args, **kwargs)
     loss = session.in_phase("loss", loss_fn, output) if loss_fn is not None else output
     if not framework.is_tensor(loss) or int(np.prod(tuple(loss.shape))) != 1:

@@ -6,14 +6,13 @@ differences and rounding do to the rest is no finding of this step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from optrace.align.values import as_float, epsilon
+from optrace.align.values import as_float, difference, epsilon
 from optrace.diagnose.findings import Error, ErrorFigures, Finding, Warn
-from optrace.align.values import difference
 from optrace.trace.records import Call, TensorRef
 from optrace.trace.training import OptimizerStep, Update
 from optrace.training.pairs import Pairs
@@ -91,7 +90,9 @@ class Steps:
                 f"{raw.api} runs with gradients that were just cleared: base's are None and nothing is updated, "
                 f"raw's are zeros and {_path(update)} is updated all the same (weight decay, momentum)"
             )
-            return _finding("order", text, base, raw, update, a, b, "clear the gradients before the backward pass")
+            return _finding(
+                "order", text, base, raw, update, a, b, "clear the gradients before the backward pass"
+            )
         if (a.gradient is None) != (b.gradient is None):
             return None  # a matter of the backward pass
         same = _close(a.before, b.before) & _all_close(a.state, b.state)
@@ -134,7 +135,14 @@ class Steps:
             if factors[0] is not None and not clips:
                 text = f"{raw.api}: the gradient of {_path(update)} holds more than this step's backward pass gave it"
                 return _finding(
-                    "missing_op", text, base, raw, update, a, b, "clear the gradients before every backward pass"
+                    "missing_op",
+                    text,
+                    base,
+                    raw,
+                    update,
+                    a,
+                    b,
+                    "clear the gradients before every backward pass",
                 )
             text = f"{raw.api}: the gradient of {_path(update)} is changed in another way than in base before the update"
         elif factors[0] != factors[1] and not self._same_bound(factors[0], factors[1]):
@@ -180,7 +188,9 @@ class Steps:
         rule = other.settings.get("rule") or update.settings.get("rule")
         known = UNLIKE.get(str(rule))
         if known is not None and other.settings.get("rule") == update.settings.get("rule"):
-            return _finding("argument", f"{raw.api}: {where}: {known[1]}", base, raw, update, a, b, argument=known[0])
+            return _finding(
+                "argument", f"{raw.api}: {where}: {known[1]}", base, raw, update, a, b, argument=known[0]
+            )
         return _finding("value", f"{raw.api}: {where} from that of {base.api}", base, raw, update, a, b)
 
     def _settings(
@@ -211,7 +221,9 @@ class Steps:
             if ref is None or ref.path is None or not ref.requires_grad:
                 continue
             text = f"{raw.api}: parameter {ref.path} is not among the parameters that the optimizer updates; base's is"
-            return [Finding("argument", text, "optimizer", base, raw, "parameters", ref.path, step=self.raw.step)]
+            return [
+                Finding("argument", text, "optimizer", base, raw, "parameters", ref.path, step=self.raw.step)
+            ]
         return []
 
 
@@ -257,7 +269,7 @@ def _finding(
 
 def _close(a: np.ndarray, b: np.ndarray, share: float = _EQUAL) -> np.ndarray:
     size = np.maximum(np.abs(a), np.abs(b))
-    return (np.abs(a - b) <= share * size) | (size == 0)  # type: ignore[no-any-return]
+    return (np.abs(a - b) <= share * size) | (size == 0)
 
 
 def _all_close(a: dict[str, np.ndarray], b: dict[str, np.ndarray], share: float = _EQUAL) -> np.ndarray:
@@ -269,7 +281,9 @@ def _all_close(a: dict[str, np.ndarray], b: dict[str, np.ndarray], share: float 
     return found
 
 
-def _side(step: StepTrace, update: Update, scale: float, lay: object) -> _Side | None:
+def _side(
+    step: StepTrace, update: Update, scale: float, lay: Callable[[np.ndarray], np.ndarray]
+) -> _Side | None:
     before = step.value(update.before)
     after = step.value(update.after) if update.after is not None else None
     if before is None or after is None:
@@ -277,7 +291,7 @@ def _side(step: StepTrace, update: Update, scale: float, lay: object) -> _Side |
     gradient = step.value(update.gradient) if update.gradient is not None else None
 
     def laid(array: np.ndarray) -> np.ndarray:
-        return lay(as_float(array))  # type: ignore[operator, no-any-return]
+        return lay(as_float(array))
 
     def kept(refs: dict[str, TensorRef]) -> dict[str, np.ndarray]:
         values = {name: step.value(ref) for name, ref in refs.items()}

@@ -6,10 +6,10 @@ from collections import Counter
 from typing import NamedTuple
 
 from optrace import ops
+from optrace.align.correspondence import Repair
 from optrace.align.graph import Key
 from optrace.align.index import Layout, transposition
 from optrace.diagnose.compare import Comparison
-from optrace.align.correspondence import Repair
 from optrace.diagnose.forced import Forced
 from optrace.trace.records import Call, TensorRef, tensors_in
 
@@ -83,7 +83,9 @@ def _by_use(forced: Forced) -> dict[int, Counter[int]]:
         mine = [r for r in _read(node.call) if r.uid in votes]
         if not mine:
             continue
-        for call in (c for k in node.outputs for b in forced.base_keys(k) for c in forced.base.makers.get(b, ())):
+        for call in (
+            c for k in node.outputs for b in forced.base_keys(k) for c in forced.base.makers.get(b, ())
+        ):
             if not ops.same_job(call.api, node.call.api):
                 continue
             theirs = [r for r in _read(call) if r.uid in leaves]

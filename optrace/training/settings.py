@@ -25,7 +25,10 @@ ORDER = (
 )  # fmt: skip
 # Optimizers that, with equal settings, do not do the same in the two frameworks: the setting and how.
 UNLIKE = {
-    "adamax": ("epsilon", "torch adds epsilon to the gradient's size inside the maximum, paddle to the maximum"),
+    "adamax": (
+        "epsilon",
+        "torch adds epsilon to the gradient's size inside the maximum, paddle to the maximum",
+    ),
     "rmsprop": ("epsilon", "torch adds epsilon to the root, paddle under it"),
     "adagrad": ("epsilon", "the frameworks start the sum of squares and place epsilon differently"),
     "sgd": ("dampening", "paddle's Momentum has no dampening"),
@@ -45,7 +48,10 @@ class SettingDifference(NamedTuple):
 
 
 def setting_differences(
-    base: Mapping[str, Any], raw: Mapping[str, Any], base_names: Mapping[str, str], raw_names: Mapping[str, str]
+    base: Mapping[str, Any],
+    raw: Mapping[str, Any],
+    base_names: Mapping[str, str],
+    raw_names: Mapping[str, str],
 ) -> list[SettingDifference]:
     """Settings that do not mean the same, the likeliest cause first. Empty when one side's are unknown."""
     if not base or not raw:
@@ -60,7 +66,9 @@ def setting_differences(
         if (a is None or b is None) and name not in NEUTRAL:
             continue
         if not _same(a, b):
-            argument = "weight_decay" if name == "decoupled" else raw_names.get(name) or base_names.get(name) or name
+            argument = (
+                "weight_decay" if name == "decoupled" else raw_names.get(name) or base_names.get(name) or name
+            )
             found.append(SettingDifference(name, argument, a, b))
     return found
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from optrace.align.graph import Graph
 from optrace.trace.model import Trace
-from optrace.trace.recorder import BACKWARD, HOOKS
+from optrace.trace.recorder import BACKWARD, HOOKS, SETTERS
 from optrace.trace.records import Call
 from optrace.trace.training import Gradient, OptimizerStep
 
-# They compute nothing and make nothing.
-_NO_OPS = BACKWARD | HOOKS
+# They compute nothing that could be compared.
+_NO_OPS = BACKWARD | HOOKS | SETTERS
 
 
 class StepTrace(Trace):
@@ -24,7 +24,9 @@ class StepTrace(Trace):
         # What follows the last backward pass works on gradients (clipping) or watches; none of it is the model.
         last = max((c.id for c in mine if c.api in BACKWARD and c.parent == -1), default=None)
         self.all = mine
-        self.calls = [c for c in mine if c.api not in _NO_OPS and (last is None or c.id <= last or _inside(c))]
+        self.calls = [
+            c for c in mine if c.api not in _NO_OPS and (last is None or c.id <= last or _inside(c))
+        ]
         self.outputs = whole.outputs if only else None
         self._children = None
 

@@ -77,7 +77,9 @@ class Differentiator(Replayer):
         except Unreplayable:
             raise
         except Exception as error:
-            raise Unreplayable(f"{call.api} can't be differentiated again: {type(error).__name__}: {error}") from error
+            raise Unreplayable(
+                f"{call.api} can't be differentiated again: {type(error).__name__}: {error}"
+            ) from error
         finally:
             framework.set_rng_state(state)
         return {r.key: g for r, g in zip(inputs, found) if g is not None}
@@ -93,7 +95,13 @@ class Differentiator(Replayer):
         """By the mask that shows in what came out."""
         before = values.get(inputs[0].key, self.trace.value(inputs[0]))
         after = values.get(outputs[0].key, self.trace.value(outputs[0]))
-        if len(inputs) != 1 or given[0] is None or before is None or after is None or before.shape != after.shape:
+        if (
+            len(inputs) != 1
+            or given[0] is None
+            or before is None
+            or after is None
+            or before.shape != after.shape
+        ):
             raise Unreplayable(f"{call.api} draws random numbers")
         with np.errstate(divide="ignore", invalid="ignore"):
             scale = np.where(before != 0, after / before, 0)

@@ -58,7 +58,9 @@ def paddle_mse(out: Any) -> Any:
     return paddle.nn.functional.mse_loss(out, paddle.to_tensor(TARGET))
 
 
-def train(base: Any, raw: Any, optimizers: Any = None, losses: Any = (torch_mse, paddle_mse), steps: int = 3) -> Any:
+def train(
+    base: Any, raw: Any, optimizers: Any = None, losses: Any = (torch_mse, paddle_mse), steps: int = 3
+) -> Any:
     """The report of ``auto_diff`` in train mode."""
     if optimizers is None:
         optimizers = (

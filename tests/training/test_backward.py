@@ -72,10 +72,6 @@ def test_missing_hook():
 
 
 def test_ties_of_maximum():
-    def theirs(x):
-        return x * torch.stack([torch.ones(8), torch.ones(8) * 2], 1).max(1).values[:, None]
-
-    base, raw = nets()
     grid = np.array([[2.0, 2.0, 1.0], [1.0, 3.0, 3.0]], "float32")
     found = loops(
         lambda: torch.tensor(grid, requires_grad=True).max(dim=1).values.sum().backward(),

@@ -34,7 +34,9 @@ def test_loss_in_a_loop_of_ones_own():
     finding = only(
         loops(
             lambda: TF.mse_loss(base(torch.tensor(INPUT)), torch.zeros(8, 3)).backward(),
-            lambda: PF.mse_loss(raw(paddle.to_tensor(INPUT)), paddle.zeros([8, 3]), reduction="sum").backward(),
+            lambda: PF.mse_loss(
+                raw(paddle.to_tensor(INPUT)), paddle.zeros([8, 3]), reduction="sum"
+            ).backward(),
         )
     )
     assert finding.stage == "loss" and finding.argument == "reduction"
@@ -74,7 +76,10 @@ def test_two_optimizers():
         def torch_loop():
             for _ in range(2):
                 do.zero_grad()
-                (d(torch.tensor(INPUT)).mean() - d(torch.nn.functional.pad(g(torch.tensor(INPUT)).detach(), (0, 2))).mean()).backward()
+                (
+                    d(torch.tensor(INPUT)).mean()
+                    - d(torch.nn.functional.pad(g(torch.tensor(INPUT)).detach(), (0, 2))).mean()
+                ).backward()
                 do.step()
                 go.zero_grad()
                 d(torch.nn.functional.pad(g(torch.tensor(INPUT)), (0, 2))).mean().backward()
@@ -84,7 +89,9 @@ def test_two_optimizers():
             for _ in range(2):
                 pdo.clear_grad()
                 x = paddle.to_tensor(INPUT)
-                (pd(x).mean() - pd(paddle.concat([pg(x).detach(), paddle.zeros([8, 2])], 1)).mean()).backward()
+                (
+                    pd(x).mean() - pd(paddle.concat([pg(x).detach(), paddle.zeros([8, 2])], 1)).mean()
+                ).backward()
                 pdo.step()
                 pgo.clear_grad()
                 pd(paddle.concat([pg(x), paddle.zeros([8, 2])], 1)).mean().backward()
@@ -132,7 +139,14 @@ def test_batches_from_loaders():
     batches = [{"x": INPUT + n} for n in range(3)]
     pair = T.SGD(base.parameters(), lr=0.1), P.SGD(0.1, parameters=raw.parameters())
     report = optrace.auto_diff(
-        base, raw, (iter(batches), iter(batches)), (torch_mse, paddle_mse), pair, auto_init=False, train=True, steps=3
+        base,
+        raw,
+        (iter(batches), iter(batches)),
+        (torch_mse, paddle_mse),
+        pair,
+        auto_init=False,
+        train=True,
+        steps=3,
     )
     silent(report)
 
@@ -171,5 +185,5 @@ def test_parameters_are_bit_equal(framework):
 def test_no_hook_stays():
     model, _ = _trained(True, "torch")
     assert not any(p._backward_hooks for p in model.parameters())
-    assert "register_hook" not in repr(vars(torch.Tensor)["register_hook"].__qualname__.partition(".")[0])
+    assert "__wrapped__" not in vars(torch.Tensor.register_hook)
     assert vars(paddle.autograd.PyLayer).get("apply") is None

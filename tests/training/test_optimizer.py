@@ -62,7 +62,10 @@ def test_adamax_places_epsilon_elsewhere():
 @pytest.mark.parametrize(
     ("theirs", "mine"),
     [
-        (lambda p: T.Adam(p, lr=0.1, weight_decay=0.1), lambda p: P.Adam(0.1, parameters=p, weight_decay=0.1)),
+        (
+            lambda p: T.Adam(p, lr=0.1, weight_decay=0.1),
+            lambda p: P.Adam(0.1, parameters=p, weight_decay=0.1),
+        ),
         (lambda p: T.Adamax(p, lr=0.1), lambda p: P.Adamax(0.1, parameters=p)),
         (lambda p: T.NAdam(p, lr=0.05), lambda p: P.NAdam(0.05, parameters=p)),
         (lambda p: T.RAdam(p, lr=0.05), lambda p: P.RAdam(0.05, parameters=p)),
@@ -105,7 +108,10 @@ def test_decay_of_biases():
 
 def test_parameter_left_out():
     base, raw = nets()
-    pair = T.SGD(base.parameters(), lr=0.1), P.SGD(0.1, parameters=[p for n, p in raw.named_parameters() if n != "a.bias"])
+    pair = (
+        T.SGD(base.parameters(), lr=0.1),
+        P.SGD(0.1, parameters=[p for n, p in raw.named_parameters() if n != "a.bias"]),
+    )
     finding = only(train(base, raw, pair))
     assert (finding.stage, finding.parameter) == ("optimizer", "a.bias")
 
@@ -151,7 +157,9 @@ def _paddle_loop(model, opt, steps=3, clear=True, schedule=None):
 def test_clipping(clip, right):
     base, raw = nets()
     report = loops(
-        _torch_loop(base, T.SGD(base.parameters(), lr=0.1), clip=lambda p: torch.nn.utils.clip_grad_norm_(p, 0.1)),
+        _torch_loop(
+            base, T.SGD(base.parameters(), lr=0.1), clip=lambda p: torch.nn.utils.clip_grad_norm_(p, 0.1)
+        ),
         _paddle_loop(raw, P.SGD(0.1, parameters=raw.parameters(), grad_clip=clip())),
     )
     if right:
