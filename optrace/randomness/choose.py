@@ -6,20 +6,19 @@ import math
 
 import numpy as np
 
-from optrace.randomness.draws import Draw, draws_of
-from optrace.trace.model import Trace
+from optrace.randomness.draws import Draw
 
 
 class Pool:
     """Base's draws, each given once."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._left = draws_of(trace)
+    def __init__(self, draws: list[Draw]) -> None:
+        self._left = list(draws)
 
     def take(self, family: str, read: np.ndarray | None, shape: tuple[int, ...] | None) -> Draw | None:
         """The first draw made on the same values, else the first of the same shape, else of the same size."""
         fitting = [d for d in self._left if d.family == family and _fits(d, shape)]
-        chosen = next((d for d in fitting if _equal(d.read, read)), None)
+        chosen = next((d for d in fitting if equal(d.read, read)), None)
         if chosen is None:
             chosen = next((d for d in fitting if shape is None or d.values.shape == shape), None)
         if chosen is None:
@@ -34,7 +33,7 @@ def _fits(draw: Draw, shape: tuple[int, ...] | None) -> bool:
     return shape is None or draw.values.size == math.prod(shape)
 
 
-def _equal(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+def equal(a: np.ndarray | None, b: np.ndarray | None) -> bool:
     if a is None or b is None or a.shape != b.shape or a.dtype.kind not in "fiub":
         return False
     return bool(np.allclose(a.astype("float64"), b.astype("float64"), rtol=1e-4, atol=1e-5, equal_nan=True))

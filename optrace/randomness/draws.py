@@ -26,7 +26,7 @@ _SAMPLES = {
     "randint_like": "integers",
     "random": "integers",
     "randperm": "permutation",
-    "bernoulli": "bernoulli",
+    "bernoulli": "mask",
     "multinomial": "multinomial",
     "poisson": "poisson",
     "binomial": "binomial",
@@ -90,7 +90,7 @@ def draw_of(trace: Trace, call: Call) -> Draw | None:
         values = trace.value(call.draw)
     elif y is None:
         return None
-    elif family in ("mask", "rrelu", "gumbel_softmax"):
+    elif family in ("mask", "rrelu", "gumbel_softmax") and short(call.api) != "bernoulli":
         values = None if x is None else _derived(trace, call, family, x, y)
     else:
         values = y

@@ -15,7 +15,7 @@ from optrace.frameworks.base import Framework
 from optrace.intercept.hub import hub_of
 from optrace.randomness.apply import CannotApply, apply
 from optrace.randomness.choose import Pool
-from optrace.randomness.draws import family_of
+from optrace.randomness.draws import draws_of, family_of
 from optrace.randomness.effect import effect_of
 from optrace.trace.draws import handed
 from optrace.trace.model import Trace
@@ -38,7 +38,7 @@ class replay_random:  # noqa: N801 - used as a function
             base_trace = read(Path(base_trace))
         if base_trace.level != "full":
             raise ReplayError('the trace does not hold the draws; record it with optrace.trace(level="full")')
-        self._pool = Pool(base_trace)
+        self._pool = Pool(draws_of(base_trace))
         self.unreplayed: dict[str, str] = {}
         self._thread = threading.local()
         self._frameworks: list[Framework] = []

@@ -8,23 +8,24 @@ import numpy as np
 
 from optrace import ops
 from optrace.randomness.choose import Pool
-from optrace.randomness.draws import Draw, draw_of, family_of
+from optrace.randomness.draws import Draw, draw_of, draws_of, family_of
 from optrace.randomness.effect import effect, short
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, tensors_in
 
-GIVEN, STAND_IN = "_given_draw", "_stand_in"
+GIVEN, DRAWS, STAND_IN = "_given_draw", "_base_draws", "_stand_in"
 
 
 def pair(base: Trace, raw: Trace) -> dict[str, int]:
     """Note on raw's random calls what they are given; returns why, and how often, that is no draw."""
-    pool = Pool(base)
+    draws = draws_of(base)
+    pool = Pool(draws)
     hidden = [c for c in _effective(base) if family_of(c.api) is None]
     reasons: dict[str, int] = {}
     inside: set[int] = set()
     for call in raw.calls:
-        call.__dict__.pop(GIVEN, None)
-        call.__dict__.pop(STAND_IN, None)
+        for note in (GIVEN, DRAWS, STAND_IN):
+            call.__dict__.pop(note, None)
         if call.parent in inside:
             inside.add(call.id)
             continue
@@ -33,6 +34,7 @@ def pair(base: Trace, raw: Trace) -> dict[str, int]:
         own = draw_of(raw, call)
         if own is not None:
             inside.add(call.id)
+            call.__dict__[DRAWS] = [d for d in draws if d.family == own.family and d.values.size == own.values.size]
             _give(pool, call, own)
         elif family_of(call.api) is None and effect(call).effective and _known(call):
             inside.add(call.id)
