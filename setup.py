@@ -40,6 +40,7 @@ setup(
         "paddle": ["paddlepaddle>=3.0"],
         "demo": ["transformers==4.57.6"],
         "dev": [
+            "expecttest>=0.2",
             "hypothesis>=6",
             "mypy>=1.11",
             "pytest>=8",

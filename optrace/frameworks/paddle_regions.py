@@ -56,7 +56,7 @@ def _static_function(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
     if code is not None:
-        return f"{function.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
+        return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
     return type(function).__qualname__
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def plain(obj: Any) -> Any:
         if type(obj) is base:
             return obj
         if isinstance(obj, base):
-            return base(obj)  # type: ignore[call-overload]
+            return cast("Any", base)(obj)
     return obj
 
 

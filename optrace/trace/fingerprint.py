@@ -153,7 +153,7 @@ def _small(arrays: list[np.ndarray]) -> list[Fingerprint]:
         (np.abs(table).sum(1) / good).tolist(),
         table.min(1).tolist(), table.max(1).tolist(), bad.tolist(),
     )  # fmt: skip
-    return [Fingerprint(tuple(sketch), *rest, n) for sketch, *rest in zip(*columns)][: len(arrays)]
+    return [Fingerprint(tuple(sketch), *rest, n) for sketch, *rest in zip(*columns)][: len(arrays)]  # type: ignore[call-arg]
 
 
 def distance(a: Fingerprint, b: Fingerprint) -> float:

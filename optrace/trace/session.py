@@ -21,7 +21,7 @@ from optrace.trace.spool import Spool
 _lock = threading.RLock()
 
 
-class trace:  # noqa: N801 - used as a function
+class trace:
     """Record every framework call made inside the ``with`` block.
 
     ``level``: ``"meta"``, ``"stats"`` or ``"full"``; ``out``: a folder to write the trace to as it

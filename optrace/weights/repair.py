@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -46,7 +47,8 @@ def search(assignment: Assignment, plans: list[Plan]) -> tuple[Plan, Agreement] 
         return None
 
 
-class Print(NamedTuple):
+@dataclass(frozen=True)
+class Print:
     """What two tensors of equal values have in common whatever their layout."""
 
     count: int
