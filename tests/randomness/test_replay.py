@@ -1,0 +1,68 @@
+"""Comparison through random calls: same draws on both sides, differences in meaning named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+import torch
+from paddle.nn import functional as P
+from torch.nn import functional as F
+
+import optrace
+
+X = np.random.default_rng(0).standard_normal((4, 6, 8, 8)).astype("float32")
+
+
+def _compare(base: Callable[[Any], Any], raw: Callable[[Any], Any]) -> Any:
+    class Base(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return base(x)
+
+    class Raw(paddle.nn.Layer):
+        def forward(self, x: Any) -> Any:
+            return raw(x)
+
+    return optrace.auto_diff(Base(), Raw(), {"x": X}, auto_init=False, train=True)
+
+
+@pytest.mark.parametrize(
+    ("base", "raw"),
+    [
+        (lambda x: F.dropout2d(x.tanh(), 0.3).exp(), lambda x: P.dropout(x.tanh(), 0.3, axis=[0, 1]).exp()),
+        (lambda x: F.alpha_dropout(x, 0.3, True).exp(), lambda x: P.alpha_dropout(x, 0.3).exp()),
+        (lambda x: F.rrelu(x, training=True).exp(), lambda x: P.rrelu(x).exp()),
+        (lambda x: x + torch.rand_like(x), lambda x: x + paddle.rand(x.shape)),
+    ],
+)
+def test_aligned(base: Callable[[Any], Any], raw: Callable[[Any], Any]) -> None:
+    report = _compare(base, raw)
+    assert report, str(report)
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [({"p": 0.5}, "p"), ({"p": 0.3, "mode": "downscale_in_infer"}, "mode"), ({"p": 0.3, "axis": [0, 1]}, "axis")],
+)
+def test_a_difference_in_meaning_is_named(options: dict[str, Any], argument: str) -> None:
+    report = _compare(lambda x: F.dropout(x.tanh(), 0.3).exp(), lambda x: P.dropout(x.tanh(), **options).exp())
+    assert [(f.kind, f.argument) for f in report.findings] == [("argument", argument)]
+
+
+def test_an_extra_dropout_shifts_none_of_the_others() -> None:
+    report = _compare(
+        lambda x: F.dropout(x.relu().tanh(), 0.3).exp(),
+        lambda x: P.dropout(P.dropout(P.relu(x), 0.3).tanh(), 0.3).exp(),
+    )
+    assert [f.kind for f in report.findings] == ["extra_op"]
+
+
+def test_two_traces_of_their_own_are_compared_by_bases_draws() -> None:
+    with optrace.trace(level="full") as base:
+        torch.ones(4) * 2 + torch.randn(4)
+    with optrace.trace(level="full") as raw:
+        paddle.ones([4]) * 2 + paddle.randn([4])
+    assert optrace.diff(base, raw)
