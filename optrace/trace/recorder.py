@@ -31,8 +31,6 @@ BACKWARD = frozenset(
 HOOKS = frozenset({"torch.Tensor.register_hook", "paddle.Tensor.register_hook"})
 # They change a tensor without counting a version.
 SETTERS = frozenset({"paddle.Tensor.set_value", "paddle.Tensor.copy_"})
-# They change a tensor without counting a version.
-SETTERS = frozenset({"paddle.Tensor.set_value", "paddle.Tensor.copy_"})
 
 
 class _Thread(threading.local):

@@ -11,7 +11,7 @@ from optrace.trace.records import Call
 from optrace.trace.training import Gradient, OptimizerStep
 
 # They compute nothing that could be compared.
-_NO_OPS = BACKWARD | HOOKS | SETTERS
+_NO_OPS = BACKWARD | HOOKS
 
 
 class StepTrace(Trace):
@@ -24,11 +24,13 @@ class StepTrace(Trace):
         # What follows the last backward pass works on gradients (clipping) or watches; none of it is the model.
         last = max((c.id for c in mine if c.api in BACKWARD and c.parent == -1), default=None)
         self.all = mine
-        self.calls = [
-            c for c in mine if c.api not in _NO_OPS and (last is None or c.id <= last or _inside(c))
-        ]
+        self.calls = [c for c in mine if not _is_apart(c) and (last is None or c.id <= last or _inside(c))]
         self.outputs = whole.outputs if only else None
         self._children = None
+        if self.outputs is None:
+            graph = Graph(self)
+            # Parameters and buffers that are set here are compared as such.
+            self.outputs = [r for r in map(graph.refs.__getitem__, graph.sinks()) if r.path is None]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["whole"], name)
@@ -40,6 +42,11 @@ class StepTrace(Trace):
     @property
     def optimizer_step(self) -> OptimizerStep | None:
         return next((s for s in self.whole.training.steps if s.step == self.step), None)
+
+
+def _is_apart(call: Call) -> bool:
+    """Not part of what the model computes; a value set outside every module is there from the start."""
+    return call.api in _NO_OPS or (call.api in SETTERS and call.module is None)
 
 
 def _inside(call: Call) -> bool:
