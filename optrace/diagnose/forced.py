@@ -62,7 +62,8 @@ class Forced(Correspondence):
 
     def evaluate(self, node: Node) -> dict[Key, np.ndarray]:
         """What ``node`` makes of the current environment; recorded outputs where nothing changed."""
-        if not (node.call.random and replay.redrawn is not None and replay.redrawn(node.call)) and self._untouched(node):
+        redrawn = node.call.random and replay.redrawn is not None and replay.redrawn(node.call)
+        if not redrawn and self._untouched(node):
             known = {k: self.raw.trace.value(self.raw.refs[k]) for k in node.outputs}
             if all(v is not None for v in known.values()):
                 return {k: v for k, v in known.items() if v is not None}

@@ -37,7 +37,9 @@ def run_again(trace: Trace, framework: Any, call: Call, args: list[Any], kwargs:
         return _filled(framework, call.outputs, list(stand_in))
     draw: Draw | None = _by_input(framework, call, args) or call.__dict__.get(GIVEN) or draw_of(trace, call)
     if draw is None:
-        raise replay.Unreplayable(f"the draw inside {call.api} can't be had, so it can't be run again with it")
+        raise replay.Unreplayable(
+            f"the draw inside {call.api} can't be had, so it can't be run again with it"
+        )
     base = {**ops.defaults(draw.call.api), **draw.call.args}
     try:
         return apply(framework, call.api, tuple(args), kwargs, draw.values, base)

@@ -18,7 +18,12 @@ class CannotApply(Exception):
 
 
 def apply(
-    framework: Framework, api: str, args: tuple[Any, ...], kwargs: dict[str, Any], values: np.ndarray, base: dict[str, Any] | None = None
+    framework: Framework,
+    api: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    values: np.ndarray,
+    base: dict[str, Any] | None = None,
 ) -> Any:
     """The result of ``api(*args, **kwargs)`` had it drawn ``values``. ``base``: arguments of the call that did.
 
@@ -73,7 +78,9 @@ def _fit(values: np.ndarray, shape: Any, name: str, given: dict[str, Any]) -> np
     return np.broadcast_to(values[first], shape)
 
 
-def _dropout(framework: Framework, name: str, api: str, given: dict[str, Any], x: Any, values: np.ndarray) -> Any:
+def _dropout(
+    framework: Framework, name: str, api: str, given: dict[str, Any], x: Any, values: np.ndarray
+) -> Any:
     p = effect_of(api, given).p or 0.0
     scales = given.get("mode", "upscale_in_train") == "upscale_in_train"
     scale = (1 / (1 - p) if p < 1 else 0.0) if scales else 1.0
@@ -89,7 +96,9 @@ def _dropout(framework: Framework, name: str, api: str, given: dict[str, Any], x
 def _inplace(framework: Framework, given: dict[str, Any], x: Any, result: Any) -> Any:
     if not given.get("inplace"):
         return result
-    framework.resolve(f"{framework.name}.Tensor.{'copy_' if framework.name == 'torch' else 'set_value'}")(x, result)
+    framework.resolve(f"{framework.name}.Tensor.{'copy_' if framework.name == 'torch' else 'set_value'}")(
+        x, result
+    )
     return x
 
 
@@ -126,7 +135,9 @@ def _attention(framework: Framework, given: dict[str, Any], values: np.ndarray) 
     return (weights * _like(framework, keep, weights)) @ v
 
 
-def _sample(framework: Framework, api: str, given: dict[str, Any], x: Any, values: np.ndarray, base: dict[str, Any]) -> Any:
+def _sample(
+    framework: Framework, api: str, given: dict[str, Any], x: Any, values: np.ndarray, base: dict[str, Any]
+) -> Any:
     """The sample itself, moved and stretched where the two distributions differ in that."""
     name = short(api)
     family = "normal" if "normal" in name else "uniform"
@@ -138,7 +149,9 @@ def _sample(framework: Framework, api: str, given: dict[str, Any], x: Any, value
     if api.endswith("_"):
         if tuple(x.shape) != values.shape and x.size != values.size:
             raise CannotApply(f"the draw has shape {list(values.shape)}, the call needs {list(x.shape)}")
-        copy = framework.resolve(f"{framework.name}.Tensor.{'copy_' if framework.name == 'torch' else 'set_value'}")
+        copy = framework.resolve(
+            f"{framework.name}.Tensor.{'copy_' if framework.name == 'torch' else 'set_value'}"
+        )
         with framework.no_grad():
             copy(x, _like(framework, values.reshape(tuple(x.shape)), x))
         return x

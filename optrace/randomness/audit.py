@@ -134,6 +134,16 @@ def _outside(draws: list[OutsideDraw]) -> list[RandomOp]:
             kept[key].calls += 1
         else:
             kept[key] = RandomOp(
-                draw.library, draw.api, draw.site, None, True, None, draw.seeded, 1, draw.library, short(draw.api), True
+                draw.library,
+                draw.api,
+                draw.site,
+                None,
+                True,
+                None,
+                draw.seeded,
+                1,
+                draw.library,
+                short(draw.api),
+                True,
             )
     return list(kept.values())

@@ -74,7 +74,9 @@ def _end(found: Trace, call: Call) -> int:
 def _text(found: Trace, call: Call, drew: bool) -> str:
     where = f"{call.api} ({call.site})" + (f" in module {call.module}" if call.module else "")
     if not drew:
-        return f"{where} gives other numbers in a second run: a non-deterministic kernel, or data that differs"
+        return (
+            f"{where} gives other numbers in a second run: a non-deterministic kernel, or data that differs"
+        )
     active = sum(op.effective and op.distribution == "bernoulli mask" for op in random_ops_of(found))
     hint = f"; {active} dropouts are active: call eval() on the model if it is not to drop" if active else ""
     return f"{where} draws random numbers that no seed fixes{hint}"

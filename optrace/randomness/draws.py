@@ -11,7 +11,15 @@ from optrace.randomness.effect import effect, short
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, tensors_in
 
-MASKS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "native_dropout", "fused_dropout_add")
+MASKS = (
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "feature_dropout",
+    "native_dropout",
+    "fused_dropout_add",
+)
 ALPHA = ("alpha_dropout", "feature_alpha_dropout")
 _SAMPLES = {
     "rand": "uniform",
@@ -147,5 +155,3 @@ def spread_of(args: dict[str, object], family: str) -> tuple[float, float] | Non
     if isinstance(loc, (int, float)) and isinstance(scale, (int, float)) and scale:
         return float(loc), float(scale)
     return None
-
-

@@ -22,7 +22,7 @@ from optrace.trace.model import Trace
 from optrace.transparent import transparent
 
 
-class replay_random:  # noqa: N801 - used as a function
+class replay_random:
     """Feed base's draws to the random calls made inside the ``with`` block, of whichever framework.
 
     ``base_trace``: a trace at level ``full``, or the folder of a saved one. ``unreplayed`` then says
@@ -66,7 +66,12 @@ class replay_random:  # noqa: N801 - used as a function
 
     @transparent
     def call(
-        self, api: str, function: Callable[..., Any], args: Any, kwargs: Any, run: Callable[..., Any] | None = None
+        self,
+        api: str,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        run: Callable[..., Any] | None = None,
     ) -> Any:
         family = None if self.busy or handed.asking else family_of(api)
         if family is not None:
@@ -119,7 +124,9 @@ class replay_random:  # noqa: N801 - used as a function
         """Nothing to do: what can't be seen draws for itself."""
 
 
-def _shape(framework: Framework, api: str, given: dict[str, Any], read: np.ndarray | None) -> tuple[int, ...] | None:
+def _shape(
+    framework: Framework, api: str, given: dict[str, Any], read: np.ndarray | None
+) -> tuple[int, ...] | None:
     """The shape of the draw that the call needs, ``None`` where it does not show before the call."""
     if api.endswith("scaled_dot_product_attention"):
         query, key = given["query"], given["key"]

@@ -34,7 +34,9 @@ def pair(base: Trace, raw: Trace) -> dict[str, int]:
         own = draw_of(raw, call)
         if own is not None:
             inside.add(call.id)
-            call.__dict__[DRAWS] = [d for d in draws if d.family == own.family and d.values.size == own.values.size]
+            call.__dict__[DRAWS] = [
+                d for d in draws if d.family == own.family and d.values.size == own.values.size
+            ]
             _give(pool, call, own)
         elif family_of(call.api) is None and effect(call).effective and _known(call):
             inside.add(call.id)
@@ -51,7 +53,9 @@ def _give(pool: Pool, call: Call, own: Draw) -> None:
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and bool(np.allclose(a.astype("float64"), b.astype("float64"), 1e-3, 1e-4, equal_nan=True))
+    return a.shape == b.shape and bool(
+        np.allclose(a.astype("float64"), b.astype("float64"), 1e-3, 1e-4, equal_nan=True)
+    )
 
 
 def _known(call: Call) -> bool:

@@ -48,7 +48,13 @@ class DrawWatch:
         return None
 
     def after(
-        self, framework: Framework, call: Call, before: Any, function: Callable[..., Any], args: Any, kwargs: Any
+        self,
+        framework: Framework,
+        call: Call,
+        before: Any,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
     ) -> None:
         """Note what the call has drawn. The generator is left where the call left it."""
         state = framework.rng_state()
@@ -96,7 +102,9 @@ def _mask(framework: Framework, call: Call, function: Callable[..., Any], args: 
     return None
 
 
-def _attention_mask(framework: Framework, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _attention_mask(
+    framework: Framework, call: Call, function: Callable[..., Any], args: Any, kwargs: Any
+) -> Any:
     """Attention weights show, after dropout, when ``value`` is the identity."""
     query, _, value = call.positional[:3]
     keys = value.shape[-2]

@@ -17,13 +17,19 @@ class Block(nn.Layer):
         super().__init__()
         self.heads, self.p, self.causal = heads, p, causal
         self.qkv = nn.Linear(width, 3 * width)
-        self.out, self.up, self.down = nn.Linear(width, width), nn.Linear(width, inner), nn.Linear(inner, width)
+        self.out, self.up, self.down = (
+            nn.Linear(width, width),
+            nn.Linear(width, inner),
+            nn.Linear(inner, width),
+        )
         epsilon = 1e-5 if causal else 1e-12
         self.norm1, self.norm2 = nn.LayerNorm(width, epsilon), nn.LayerNorm(width, epsilon)
 
     def attend(self, x: Any) -> Any:
         b, n, c = x.shape
-        q, k, v = self.qkv(x).reshape([b, n, 3, self.heads, c // self.heads]).transpose([2, 0, 3, 1, 4]).unbind(0)
+        q, k, v = (
+            self.qkv(x).reshape([b, n, 3, self.heads, c // self.heads]).transpose([2, 0, 3, 1, 4]).unbind(0)
+        )
         scores = paddle.matmul(q, k, transpose_y=True) / math.sqrt(c // self.heads)
         if self.causal:
             scores = scores + paddle.triu(paddle.full([n, n], -1e9), 1)
@@ -54,7 +60,10 @@ class Port(nn.Layer):
         self.kind = None if causal else nn.Embedding(2, width)
         self.norm = nn.LayerNorm(width, 1e-5 if causal else 1e-12)
         self.blocks = nn.LayerList(
-            [Block(width, config.num_attention_heads, 4 * width, p, causal) for _ in range(config.num_hidden_layers)]
+            [
+                Block(width, config.num_attention_heads, 4 * width, p, causal)
+                for _ in range(config.num_hidden_layers)
+            ]
         )
 
     def forward(self, input_ids: Any) -> Any:
@@ -83,7 +92,10 @@ def fill(port: Port, model: Any) -> None:
         inner = {"qkv": "attn.c_attn", "out": "attn.c_proj", "up": "mlp.c_fc", "down": "mlp.c_proj"}
         inner |= {"norm1": "ln_1", "norm2": "ln_2"}
     else:
-        names = {k: f"embeddings.{v}_embeddings" for k, v in (("word", "word"), ("place", "position"), ("kind", "token_type"))}
+        names = {
+            k: f"embeddings.{v}_embeddings"
+            for k, v in (("word", "word"), ("place", "position"), ("kind", "token_type"))
+        }
         names["norm"] = "embeddings.LayerNorm"
         inner = {"out": "attention.output.dense", "up": "intermediate.dense", "down": "output.dense"}
         inner |= {"norm1": "attention.output.LayerNorm", "norm2": "output.LayerNorm"}
@@ -95,5 +107,7 @@ def fill(port: Port, model: Any) -> None:
             put(getattr(block, mine), prefix + theirs, not causal and "norm" not in mine)
         if not causal:
             parts = [prefix + f"attention.self.{n}" for n in ("query", "key", "value")]
-            block.qkv.weight.set_value(paddle.concat([paddle.to_tensor(state[f"{n}.weight"].T) for n in parts], 1))
+            block.qkv.weight.set_value(
+                paddle.concat([paddle.to_tensor(state[f"{n}.weight"].T) for n in parts], 1)
+            )
             block.qkv.bias.set_value(paddle.concat([paddle.to_tensor(state[f"{n}.bias"]) for n in parts]))

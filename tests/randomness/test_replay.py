@@ -45,10 +45,16 @@ def test_aligned(base: Callable[[Any], Any], raw: Callable[[Any], Any]) -> None:
 
 @pytest.mark.parametrize(
     ("options", "argument"),
-    [({"p": 0.5}, "p"), ({"p": 0.3, "mode": "downscale_in_infer"}, "mode"), ({"p": 0.3, "axis": [0, 1]}, "axis")],
+    [
+        ({"p": 0.5}, "p"),
+        ({"p": 0.3, "mode": "downscale_in_infer"}, "mode"),
+        ({"p": 0.3, "axis": [0, 1]}, "axis"),
+    ],
 )
 def test_a_difference_in_meaning_is_named(options: dict[str, Any], argument: str) -> None:
-    report = _compare(lambda x: F.dropout(x.tanh(), 0.3).exp(), lambda x: P.dropout(x.tanh(), **options).exp())
+    report = _compare(
+        lambda x: F.dropout(x.tanh(), 0.3).exp(), lambda x: P.dropout(x.tanh(), **options).exp()
+    )
     assert [(f.kind, f.argument) for f in report.findings] == [("argument", argument)]
 
 
