@@ -23,10 +23,21 @@ def view(tensor: Any) -> np.ndarray | None:
     if type(tensor) not in _PLAIN or _modes():
         return None
     with _hidden():
-        if tensor.dtype not in _NATIVE or tensor.layout is not _strided or not tensor.is_cpu or _is_wrapped(tensor):
+        if (
+            tensor.dtype not in _NATIVE
+            or tensor.layout is not _strided
+            or not tensor.is_cpu
+            or _is_wrapped(tensor)
+        ):
             return None
         # Conjugate and negative views can't be had without a copy.
-        return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy() if not tensor.is_neg() else None
+        return (
+            tensor.detach().numpy()
+            if tensor.requires_grad
+            else tensor.numpy()
+            if not tensor.is_neg()
+            else None
+        )
 
 
 def stamp(tensor: Any) -> tuple[int, bool, int] | None:
