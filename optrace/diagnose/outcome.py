@@ -39,8 +39,8 @@ def raised(forced: Forced) -> list[tuple[Call, Call | None, str]]:
             continue
         if any(ops.same_job(call.api, api) for api in failed):
             continue  # both sides refuse
-        if call.api.endswith("__getitem__") and call.error.startswith("IndexError"):
-            continue  # how unpacking a tensor ends
+        if _ends_unpacking(forced.raw.trace.calls, call):
+            continue
         dtypes = " and ".join(
             dict.fromkeys(r.dtype for r in tensors_in(call.positional) + tensors_in(call.keyword))
         )
@@ -51,3 +51,14 @@ def raised(forced: Forced) -> list[tuple[Call, Call | None, str]]:
             text += f"; base's {base.api} takes them and gives {results}"
         found.append((call, base, text))
     return found
+
+
+def _ends_unpacking(calls: list[Call], call: Call) -> bool:
+    """Whether an ``IndexError`` is how ``a, b = tensor`` ends: the subscripts before it counted up to it."""
+    if not call.api.endswith("__getitem__") or not (call.error or "").startswith("IndexError"):
+        return False
+    index = call.positional[1] if len(call.positional) > 1 else None
+    if not isinstance(index, int) or index == 0:
+        return False
+    earlier = (c for c in calls[: call.id] if c.api == call.api and c.site == call.site)
+    return any(c.positional[:2] == [call.positional[0], index - 1] for c in earlier)

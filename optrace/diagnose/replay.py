@@ -85,7 +85,9 @@ class Replayer:
         finally:
             framework.set_rng_state(state)
 
-    def _make(self, framework: Any, call: Call, function: Callable[..., Any], args: list[Any], kwargs: Any) -> Any:
+    def _make(
+        self, framework: Any, call: Call, function: Callable[..., Any], args: list[Any], kwargs: Any
+    ) -> Any:
         """The call itself; a random one with a known draw."""
         if call.random and replay_draw is not None:
             return replay_draw(self.trace, framework, call, args, kwargs)

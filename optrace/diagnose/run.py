@@ -23,7 +23,9 @@ def sides(base_model: Any, raw_model: Any, inputs: Any) -> tuple[Any, Any]:
 
 
 def _is_set(side: Any) -> bool:
-    if isinstance(side, (dict, tuple, list, Iterator)) or (hasattr(side, "__iter__") and hasattr(side, "__len__") and hasattr(side, "dataset")):
+    if isinstance(side, (dict, tuple, list, Iterator)) or (
+        hasattr(side, "__iter__") and hasattr(side, "__len__") and hasattr(side, "dataset")
+    ):
         return True
     return frameworks.of_tensor(side) is not None
 

@@ -31,7 +31,7 @@ def apply(
     """
     given = {**ops.defaults(api), **ops.bind(api, args, kwargs)}
     name = short(api)
-    x = next((v for v in given.values() if framework.is_tensor(v)), None)
+    x: Any = next((v for v in given.values() if framework.is_tensor(v)), None)
     if name in MASKS:
         return _dropout(framework, name, api, given, x, values)
     if name in ALPHA:

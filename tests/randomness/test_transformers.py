@@ -12,7 +12,9 @@ import optrace
 transformers = pytest.importorskip("transformers")
 
 
-_OPEN = pytest.mark.xfail(reason="forward aligns; the gradients of q and k are reported as different, cause unknown")
+_OPEN = pytest.mark.xfail(
+    reason="forward aligns; the gradients of q and k are reported as different, cause unknown"
+)
 
 
 @pytest.mark.parametrize("kind", ["bert", pytest.param("gpt2", marks=_OPEN)])
