@@ -33,7 +33,7 @@ demo: $(VENV)/ready
 	$(BIN)/optrace demo
 
 bench: $(VENV)/ready
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python -m benchmarks
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

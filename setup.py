@@ -16,7 +16,7 @@ setup(
     description="Finds the call at which a PyTorch model and its PaddlePaddle port part",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
-    python_requires=">=3.10",
+    python_requires=">=3.11",
     packages=[*find_packages(include=["optrace", "optrace.*"]), *DATA],
     package_dir={"optrace": "optrace", **DATA},
     package_data={
