@@ -93,11 +93,6 @@ def test_own_modules_pull_no_framework(module: str) -> None:
     assert run(f"import {module}, sys; print('torch' in sys.modules or 'paddle' in sys.modules)") == "False"
 
 
-def test_import_takes_under_60_ms() -> None:
-    code = "import time; t = time.perf_counter(); import optrace; print(time.perf_counter() - t)"
-    assert min(float(run(code)) for _ in range(5)) < 0.06
-
-
 @pytest.mark.parametrize(
     "before",
     [
