@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optrace import frameworks
 from optrace.diagnose.compare import Comparison
 from optrace.diagnose.recorded import RecordedComparison
 from optrace.diagnose.run import run_model, sides
@@ -66,6 +67,12 @@ def _can_run(trace: Trace) -> bool:
     return all(importlib.util.find_spec(name) is not None for name in trace.frameworks)
 
 
+def _has_state(model: Any) -> bool:
+    """Whether a model has any parameter or buffer to carry over."""
+    framework = frameworks.of_module(model)
+    return any(True for pairs in (framework.named_parameters, framework.named_buffers) for _ in pairs(model))
+
+
 def _trace(side: Trace | str | Path) -> Trace:
     if isinstance(side, Trace):
         return side
@@ -106,7 +113,7 @@ def auto_diff(
     ``InputError`` when
     a model can't take the inputs and ``ModelError`` (with ``.trace``) when it raises.
     """
-    if auto_init:
+    if auto_init and (_has_state(base_model) or _has_state(raw_model)):
         from optrace.weights import assign_weight
 
         assign_weight(base_model, raw_model, inputs, layer_map=layer_map)

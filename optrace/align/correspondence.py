@@ -99,7 +99,7 @@ class Correspondence:
         for node in reversed(self.raw.nodes):
             node_fine = True
             for key in node.outputs:
-                if self.matched(key):
+                if self.matched(key) or self.raw.refs[key].size == 0:
                     fine[key] = True
                 elif key in self.outputs:
                     fine[key] = False

@@ -11,6 +11,7 @@ import typer
 import optrace
 from optrace.cli.output import fail, note
 from optrace.cli.script import Program, print_exception
+from optrace.trace.arguments import text_of
 
 _VALUED = frozenset({"-o", "--out", "--level"})
 
@@ -67,6 +68,7 @@ def _traced(program: Program, folder: Path, level: str) -> int | str | None:
             status = stop.code
         except BaseException as error:
             failure = error
+            trace.meta["ended"] = f"{type(error).__name__}: {text_of(error)}"
             status = 130 if isinstance(error, KeyboardInterrupt) else 1
     if failure is not None:
         print_exception(failure)

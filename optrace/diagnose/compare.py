@@ -9,8 +9,10 @@ import numpy as np
 from optrace.align.correspondence import Repair
 from optrace.align.graph import Graph, Key, Node
 from optrace.align.index import ValueIndex
-from optrace.align.values import Difference, as_float, difference
+from optrace.align.values import Difference, agree, as_float, difference
 from optrace.diagnose import repair
+from optrace.diagnose.argument_causes import argument_cause, differing_arguments
+from optrace.diagnose.arguments import named_tensors
 from optrace.diagnose.evidence import check_comparable, gather
 from optrace.diagnose.expand import expand
 from optrace.diagnose.explain import explain
@@ -21,6 +23,7 @@ from optrace.diagnose.merge import merged
 from optrace.diagnose.outcome import raised, reshaped_outputs
 from optrace.diagnose.region import culprit
 from optrace.diagnose.repair import Hypothesis
+from optrace.diagnose.results import differing_results, ended_early
 from optrace.diagnose.rounding import same_function
 from optrace.diagnose.warn import code_differences
 from optrace.errors import ComparisonError
@@ -60,7 +63,15 @@ class Comparison:
         warnings = self._hidden()
         self._ends()
         self.findings.sort(key=lambda f: f.raw.id if f.raw is not None else -1)
-        return merged(self.findings), [*warnings, *code_differences(self.forced)], gather(self.forced)
+        if not self.findings:
+            self.findings = differing_results(self.forced)
+        self.findings += [] if any(f.raw and f.raw.error for f in self.findings) else ended_early(self.forced)
+        evidence = gather(self.forced)
+        if not self.findings and not evidence.compared + evidence.grouped:
+            raise ComparisonError(
+                "no call of the two runs could be compared: the tensors are empty or can't be read"
+            )
+        return merged(self.findings), [*warnings, *code_differences(self.forced)], evidence
 
     def _outputs(self) -> frozenset[Key]:
         known = [r.key for r in tensors_in(self.raw_trace.outputs)]
@@ -151,9 +162,32 @@ class Comparison:
             cause = explain(self.forced, node, h.raw_key, base, h.base_key)
         if not self._continues(node):
             self._report(node, h.raw_key, base, h.base_key, cause)
+            if base is not None and cause.kind in ("missing_op", "value", "weight", "order"):
+                self._report_argument(node, h.raw_key, base, h.base_key)
         if base is not None:
             self.claimed.add(base.id)
         self._repair(h)
+
+    def _report_argument(self, node: Node, raw_key: Key, base: Call, base_key: Key) -> None:
+        """A second cause at the same call: even on what base's call reads, its arguments give another result."""
+        mine, theirs = named_tensors(node.call), named_tensors(base)
+        if len(mine) != len(theirs) or any(r.shape != b.shape for (_, r), (_, b) in zip(mine, theirs)):
+            return
+        saved = self.forced.env
+        values = {r.key: self.base_trace.value(b) for (_, r), (_, b) in zip(mine, theirs)}
+        self.forced.env = {**saved, **{k: v for k, v in values.items() if v is not None}}
+        try:
+            found = differing_arguments(
+                self.forced, node, raw_key, base, self.base_trace.value(self.base.refs[base_key])
+            )
+            as_it_is = self.forced.rerun(node, {}).get(raw_key)
+        finally:
+            self.forced.env = saved
+        wanted = self.base_trace.value(self.base.refs[base_key])
+        if found is None or not found[1] or as_it_is is None or wanted is None:
+            return
+        if not agree(difference(wanted, as_it_is), str(as_it_is.dtype), self.forced.reduction(node)):
+            self._report(node, raw_key, base, base_key, argument_cause(base, node.call, found[0]))
 
     def _continues(self, node: Node) -> bool:
         """Whether ``node`` reads, by way of values that are still wrong, one that was mended before.

@@ -34,7 +34,13 @@ def explain(c: Correspondence, node: Node, raw_key: Key, base: Call, base_key: K
         hint = f"the counterpart of {base.api} is {names[0]}" if names else ""
         return Cause("value", f"{raw.api} stands where base calls {base.api}", base, suggestion=hint)
     row = ops.lookup(raw.api)
-    known = row.differences[0] if row is not None and row.differences else ""
+    dtypes = {r.dtype for _, r in (*named_tensors(raw), *named_tensors(base))}
+    sentences = row.differences if row is not None else ()
+    # What holds for mixed or integer operands explains nothing about floats of one dtype.
+    fitting = [
+        s for s in sentences if len(dtypes) > 1 or "float" not in next(iter(dtypes), "") or "int" not in s
+    ]
+    known = f"known: {fitting[0]}" if fitting else ""
     note = f"{raw.api} gives other numbers than {base.api} on equal inputs and equal arguments"
     return Cause("value", note, base, suggestion=known)
 
@@ -114,6 +120,10 @@ def _wrong_input(
     raw = node.call
     name, wanted = theirs
     if ref.path is not None and wanted.path is not None:
+        readers = set(c.raw.consumers.get(ref.key, ()))
+        last = ref.path.rpartition(".")[2] == wanted.path.rpartition(".")[2]
+        if ref.key in c.weak or (last and readers == {node.index}):
+            return _leaf_cause(c, raw, name, ref, base)
         text = f"{raw.api} uses parameter {ref.path} where base uses {wanted.path}"
         return Cause("value", text, base, argument=name, parameter=ref.path)
     missing = _missing(c, node, base)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from optrace.align.correspondence import Correspondence
-from optrace.align.graph import Graph, Key, Node
+from optrace.align.graph import FIRST_EXTRA, Graph, Key, Node
 from optrace.align.index import Match, ValueIndex, is_weak
 from optrace.diagnose import replay
 from optrace.diagnose.arguments import moves
@@ -87,6 +87,8 @@ class Forced(Correspondence):
     def _leaf(self, key: Key) -> None:
         value = self.raw.trace.value(self.raw.refs[key])
         if value is not None:
+            if is_weak(value):
+                self.weak.add(key)
             # A parameter may be kept transposed on the other side.
             self.matches[key] = self.index.find(value, self.raw.refs[key].dtype, 1, moved=value.ndim == 2)
 
@@ -106,6 +108,7 @@ class Forced(Correspondence):
         if any(m.layout.axes for m in found) and not self._transposed(node):
             # Of equal axis lengths a transposed result may as well be a wrong one (a softmax over the other axis).
             found = [m for m in found if m.layout.axes is None or self.base.refs[m.key].shape != ref.shape]
+        found = [m for m in found if not self._inside_its_own(node, m)]
         if is_weak(value):
             self.weak.add(key)
             if key not in self.outputs:
@@ -123,6 +126,17 @@ class Forced(Correspondence):
     def _transposed(self, node: Node) -> bool:
         """Whether what ``node`` reads already has another layout than base's."""
         return any(m.layout.axes is not None for k in node.inputs for m in self.matches.get(k, ())[:1])
+
+    def _inside_its_own(self, node: Node, match: Match) -> bool:
+        """Whether the match is a step inside an opened base call that does the same job as ``node``.
+
+        A linear layer whose bias was forgotten must not pass for base's product before the bias.
+        """
+        makers = self.base.makers.get(match.key, ())
+        return any(
+            c.id >= FIRST_EXTRA and same_job(self.base.trace.calls[c.parent].api, node.call.api)
+            for c in makers
+        )
 
     def _plausible(self, node: Node, match: Match) -> bool:
         """Whether a value that says little comes from the same kind of call as its match."""

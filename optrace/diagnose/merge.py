@@ -9,7 +9,7 @@ def merged(findings: list[Finding]) -> list[Finding]:
     """One finding where a line that runs several times goes wrong in the same way each time."""
     kept: dict[tuple[object, ...], Finding] = {}
     for f in findings:
-        where = (f.raw.site, f.raw.api, f.raw.module) if f.raw is not None else (f.message,)
+        where = (f.raw.site, f.raw.api, f.message) if f.raw is not None else (f.message,)
         first = kept.setdefault((f.kind, f.argument, f.parameter, *where), f)
         if first is not f:
             first.occurrences += 1

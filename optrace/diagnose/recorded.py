@@ -17,6 +17,7 @@ from optrace.diagnose.evidence import check_comparable, gather
 from optrace.diagnose.explain import explain
 from optrace.diagnose.findings import Cause, Error, ErrorFigures, Evidence, Finding, Spread, Warn
 from optrace.diagnose.merge import merged
+from optrace.diagnose.results import differing_results, ended_early
 from optrace.diagnose.siblings import unusual_differences
 from optrace.diagnose.warn import code_differences
 from optrace.errors import ComparisonError
@@ -50,6 +51,9 @@ class RecordedComparison:
             tainted = self._roots(roots, counterparts)
             self._behind(tainted, counterparts)
         self.findings.sort(key=lambda f: f.raw.id if f.raw is not None else -1)
+        if not self.findings:
+            self.findings = differing_results(self.prints)
+        self.findings += ended_early(self.prints)
         return merged(self.findings), code_differences(self.prints), gather(self.prints)
 
     def _roots(self, roots: list[Node], counterparts: dict[int, Node]) -> set[Key]:

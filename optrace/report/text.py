@@ -144,7 +144,8 @@ def counted(count: int, noun: str) -> str:
 
 def headline(finding: Finding) -> str:
     """What is wrong, where: ``argument epsilon of paddle.nn.functional.layer_norm``."""
-    call = finding.raw or finding.base
+    lost = finding.kind == "missing_op" and finding.base is not None
+    call = finding.base if lost else finding.raw or finding.base
     api = call.api if call is not None else "the model"
     if finding.kind == "weight" and finding.parameter:
         return f"weight {finding.parameter} used by {api}"

@@ -13,6 +13,7 @@ from optrace import frameworks as adapters
 from optrace.frameworks.base import Framework
 from optrace.intercept.hub import Hub, hub_of
 from optrace.intercept.late_import import when_ready
+from optrace.trace.arguments import text_of
 from optrace.trace.model import Trace
 from optrace.trace.naming import promote
 from optrace.trace.recorder import Recorder
@@ -59,7 +60,9 @@ class trace:
             raise
         return self._trace
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: Any = None, error: BaseException | None = None, *_: object) -> None:
+        if error is not None and not (isinstance(error, SystemExit) and not error.code):
+            self._trace.meta["ended"] = f"{type(error).__name__}: {text_of(error)}"
         self._detach()
         try:
             promote(self._trace)

@@ -57,7 +57,8 @@ class Assignment:
         self.traced: tuple[Side, Side] | None = None
         self._expected: list[np.ndarray] | None = None
         self.wanted: repair.Prints | None = None  # what goes into base's uses, kept between repairs
-        self._coarsest = max(epsilon(o.dtype) for side in (self.base, self.raw) for o in side if not o.buffer)
+        floats = [epsilon(o.dtype) for side in (self.base, self.raw) for o in side if not o.buffer]
+        self._coarsest = max(floats, default=epsilon("float32"))
 
     def run(self) -> WeightReport:
         before = {owned.name: self.raw.array(owned.name) for owned in self.raw}
