@@ -100,8 +100,9 @@ class Signature:
                 bound[f"arg{i}"] = value
         for name, value in keyword.items():
             place = self._place(name, bound)
-            placed = placed and place is not None
-            bound[place or name] = value
+            free = place is not None and place not in bound
+            placed = placed and free
+            bound[place if free and place is not None else name] = value
         return bound, placed
 
     def _place(self, name: str, bound: Mapping[str, Any]) -> str | None:
