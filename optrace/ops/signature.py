@@ -98,7 +98,8 @@ class Signature:
             placed = False
             for i, value in enumerate(rest, len(self._plain)):
                 bound[f"arg{i}"] = value
-        for name, value in keyword.items():
+        # A parameter's own name comes before an alias of it.
+        for name, value in sorted(keyword.items(), key=lambda item: item[0] not in self.names):
             place = self._place(name, bound)
             free = place is not None and place not in bound
             placed = placed and free
