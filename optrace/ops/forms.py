@@ -154,6 +154,8 @@ def padding(value: Any, side: Side, name: str) -> Any:
 
 
 def _pairs(flat: tuple[Any, ...], rank: int | None, framework: str) -> tuple[tuple[int, int], ...] | None:
+    if not flat:
+        return None
     if all(isinstance(v, tuple) and len(v) == 2 for v in flat):
         # paddle writes a pair for each axis, batch and channel included, which are never padded
         inner = (
