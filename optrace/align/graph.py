@@ -54,6 +54,8 @@ class Graph:
         self.makers: dict[Key, list[Call]] = {}
         # Calls that stand for parts of a fused one; they are in no trace.
         self.extra: list[Call] = []
+        # The API that each of them is a step of.
+        self.inside: dict[int, str] = {}
         self._phases = frozenset(phases)
         self._build()
 

@@ -97,3 +97,4 @@ def _adopt(graph: Graph, index: ValueIndex, call: Call, made: Call, names: dict[
             index.add(new.key, value)
         graph.makers.setdefault(new.key, []).append(adopted)
     graph.extra.append(adopted)
+    graph.inside[number] = call.api

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from optrace.align.correspondence import Correspondence
-from optrace.align.graph import FIRST_EXTRA, Graph, Key, Node
+from optrace.align.graph import Graph, Key, Node
 from optrace.align.index import Match, ValueIndex, is_weak
 from optrace.diagnose import replay
 from optrace.diagnose.arguments import moves
@@ -133,10 +133,7 @@ class Forced(Correspondence):
         A linear layer whose bias was forgotten must not pass for base's product before the bias.
         """
         makers = self.base.makers.get(match.key, ())
-        return any(
-            c.id >= FIRST_EXTRA and same_job(self.base.trace.calls[c.parent].api, node.call.api)
-            for c in makers
-        )
+        return any(same_job(self.base.inside.get(c.id, ""), node.call.api) for c in makers)
 
     def _plausible(self, node: Node, match: Match) -> bool:
         """Whether a value that says little comes from the same kind of call as its match."""

@@ -29,8 +29,9 @@ def differing_results(c: Correspondence) -> list[Finding]:
             )
         ]
     if len(mine) != len(theirs):
-        # Models return more or less besides: base's first result must be there.
-        return [] if any(_same(c, r, theirs[0]) for r in mine) else [_lost(c, mine[0], theirs[0], 0)]
+        # Models return more or less besides; one result at least must be both sides'.
+        common = any(_same(c, r, b) for r in mine for b in theirs)
+        return [] if common else [_lost(c, mine[0], theirs[0], 0)]
     wrong = [(i, r, b) for i, (r, b) in enumerate(zip(mine, theirs)) if not _same(c, r, b)]
     found = [_lost(c, r, b, i, [t for t in theirs if _same(c, r, t)]) for i, r, b in wrong]
     return found[:1] if all(f.kind == "order" for f in found) else found
