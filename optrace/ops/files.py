@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from optrace.errors import OpTableError
+from optrace.ops.checks import check_parameters
 from optrace.ops.conversions import CONVERSIONS
 from optrace.ops.forms import FORMS
 from optrace.ops.schema import Row, TableFile
 
 ENVIRONMENT = "OPTRACE_OPS"
+ENTRY_POINTS = "optrace.ops"
 
 
 def own_files() -> list[Path]:
@@ -30,12 +32,32 @@ def own_files() -> list[Path]:
 
 
 def user_files() -> list[Path]:
-    """Files named by the environment variable ``OPTRACE_OPS``."""
-    return [Path(p) for p in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if p]
+    """Files of installed packages (entry points ``optrace.ops``), then those of ``OPTRACE_OPS``."""
+    return [*_packaged(), *(Path(p) for p in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if p)]
 
 
-def read(path: Path) -> list[Row]:
-    """The rows of one file. Raises ``OpTableError`` naming the file, the row and the field."""
+def _packaged() -> Iterator[Path]:
+    """What entry points name: a path, several, or a function that returns them."""
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            found = entry.load()
+            found = found() if callable(found) else found
+            paths = [found] if isinstance(found, (str, os.PathLike)) else list(found)
+            yield from [Path(path) for path in paths]
+        except Exception as error:  # whatever a package does when it is imported
+            raise OpTableError(
+                f"entry point {entry.name} = {entry.value} of group {ENTRY_POINTS} gives no file: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+
+def read(path: Path, check: bool = False) -> list[Row]:
+    """The rows of one file. Raises ``OpTableError`` naming the file, the row and the field.
+
+    ``check`` looks into every signature too, which the tests have done for optrace's own files.
+    """
     import rtoml
 
     try:
@@ -51,6 +73,8 @@ def read(path: Path) -> list[Row]:
     for row in rows:
         row.file = str(path)
         _check(path, row)
+        if check:
+            check_parameters(row)
     return rows
 
 

@@ -30,13 +30,16 @@ class Table:
 
     def add(self, rows: Iterable[Row]) -> None:
         """Append rows. Raises ``OpTableError`` when a row's name is taken."""
+        new: dict[str, Row] = {}
         for row in rows:
-            if row.name in self.by_name:
-                other = self.by_name[row.name].file
+            other = self.by_name.get(row.name) or new.get(row.name)
+            if other is not None:
                 raise OpTableError(
-                    f"{row.file}: row {row.name}, field name: already taken by a row of {other}"
+                    f"{row.file}: row {row.name}, field name: already taken by a row of {other.file}"
                 )
-            self.by_name[row.name] = row
+            new[row.name] = row
+        self.by_name.update(new)
+        for row in new.values():
             self.rows.append(row)
             # A name belongs to the side it stands on, whatever package it comes from (a user's custom ops).
             for entries in (row.torch, row.paddle):
@@ -96,16 +99,18 @@ _loaded: Table | None = None
 
 
 def table() -> Table:
-    """The table, read on first use: optrace's rows, then those of ``OPTRACE_OPS``."""
+    """The table, read on first use: optrace's rows, then those of installed packages and ``OPTRACE_OPS``."""
     global _loaded
     if _loaded is None:
         found = Table()
-        for path in (*own_files(), *user_files()):
+        for path in own_files():
             found.add(read(path))
+        for path in user_files():
+            found.add(read(path, check=True))
         _loaded = found
     return _loaded
 
 
 def load(path: str | Path) -> None:
     """Add a user's rows. Raises ``OpTableError`` naming the file, the row and the field."""
-    table().add(read(Path(path)))
+    table().add(read(Path(path), check=True))
