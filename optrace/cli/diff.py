@@ -8,6 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 import optrace
+from optrace.cli.ops import OwnRows, add_own_rows
 from optrace.cli.output import color, note, width
 
 
@@ -30,6 +31,7 @@ def command(
         Optional[float],  # noqa: UP045
         typer.Option(help="Absolute tolerance, likewise."),
     ] = None,
+    ops: OwnRows = None,
 ) -> None:
     """Compare two traces and name every call that causes a difference.
 
@@ -41,6 +43,7 @@ def command(
       optrace diff runs/base runs/raw
       optrace diff runs/base runs/raw --html report.html --json report.json
     """
+    add_own_rows(ops)
     report = optrace.diff(base, raw, rtol=rtol, atol=atol)
     from optrace.report.terminal import render
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
 from optrace.cli.output import fail, line, table
+from optrace.ops.describe import parameters
+from optrace.ops.differences import page
+from optrace.ops.examples import example_of
 from optrace.ops.schema import Row
+from optrace.ops.stats import statistics
+from optrace.ops.table import load
 from optrace.ops.table import table as op_table
 from optrace.report.text import counted
 
@@ -21,12 +27,24 @@ _KINDS = {
     "composite": "made of several calls",
 }
 MOST_SUGGESTIONS = 40
+SIDES = ("torch", "paddle")
+OwnRows = Annotated[
+    Optional[list[Path]],  # noqa: UP045 - typer reads it at run time
+    typer.Option("--ops", metavar="FILE", help="Rows of your own, a file as in op_mappings; repeatable."),
+]
 
 
 def command(
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="An API name of either framework, or a part of one.")
     ] = "",
+    ops: OwnRows = None,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Count rows, names, and what the tests run.")
+    ] = False,
+    differences: Annotated[
+        bool, typer.Option("--differences", help="Print docs/differences.md, made from the table.")
+    ] = False,
 ) -> None:
     """Show which calls of the two frameworks do the same job, and where they differ.
 
@@ -35,7 +53,13 @@ def command(
       optrace ops                             the families, and how many rows each has
       optrace ops torch.nn.functional.gelu    its counterpart, arguments, differences
       optrace ops pool                        every row with pool in a name
+      optrace ops --stats                     how much of the table the tests run
+      optrace ops --ops my_ops.toml my_op     a row of your own
     """
+    add_own_rows(ops)
+    if stats or differences:
+        _stats() if stats else typer.echo(page(op_table().rows), nl=False)
+        return
     if not name:
         _families()
         return
@@ -43,7 +67,7 @@ def command(
     if not found:
         found = [row for row in op_table().rows if _mentions(row, name)]
     if not found:
-        fail(f"the op table has no row for {name!r}; rows of your own come in through OPTRACE_OPS")
+        fail(f"the op table has no row for {name!r}; rows of your own come in through --ops or OPTRACE_OPS")
     if len(found) > 3:
         _list(name, found)
         return
@@ -51,6 +75,12 @@ def command(
         if index:
             line()
         _row(row)
+
+
+def add_own_rows(files: Sequence[Path] | None) -> None:
+    """Load the files given by ``--ops``."""
+    for path in files or ():
+        load(path)
 
 
 def _mentions(row: Row, part: str) -> bool:
@@ -82,23 +112,60 @@ def _first(row: Row, side: str) -> str:
 
 def _row(row: Row) -> None:
     line(f"{row.name} ({Path(row.file).stem}): {_KINDS[row.kind]}", bold=True)
-    for side in ("torch", "paddle"):
-        names = row.listed(side) or ["no counterpart"]
-        table([(side if not i else "", name) for i, name in enumerate(names)], indent=2)
-    arguments = [(f"{torch} -> {paddle}", "renamed") for torch, paddle in row.args.items()]
-    arguments += [(p, ", ".join(f"{a!r} -> {b!r}" for a, b in pairs)) for p, pairs in row.values.items()]
-    arguments += [(parameter, f"converted by {how}") for parameter, how in row.convert.items()]
-    if row.meaning:
-        arguments.append(("all together", f"read as {row.meaning}"))
-    if arguments:
-        line("  arguments, torch -> paddle")
-        table(arguments, indent=4)
+    both = bool(row.torch and row.paddle)
+    shown = [(_first(row, "torch"), _first(row, "paddle"), "")]
+    shown += [(f"  {p.torch}", f"  {p.paddle}", p.note) for p in parameters(row)]
+    table(shown, indent=2)
+    picked = [(side, getattr(row.results, side)) for side in SIDES]
+    corresponding = [f"{side}: {', '.join(map(str, which))}" for side, which in picked if which]
+    others = [(side, name) for side in SIDES for name in row.listed(side)[1:]]
     for title, texts in (
+        ("other names", [text for _, text in others]),
+        ("arguments", [f"read together as {row.meaning}"] if row.meaning else []),
+        ("result", [f"axes {row.layout['out']} of torch's in paddle"] if "out" in row.layout else []),
+        ("results that correspond, counted from 0", corresponding),
         ("they differ", row.differences),
         ("closest", [row.closest]),
-        ("not executed", [row.reason]),
+        ("in versions", [f"{s} {v}" for s in SIDES if (v := getattr(row.versions, s))]),
+        ("not run by the tests" if both else "no row with two sides", [row.reason]),
+        ("not run by the tests", [f"{name}: {why}" for name, why in row.unexecuted.items()]),
     ):
-        if any(texts):
-            line(f"  {title}")
-            for text in texts:
-                line(f"    - {text}")
+        _titled(title, texts, "- ")
+    _example(row)
+
+
+def _titled(title: str, texts: Sequence[str], mark: str = "") -> None:
+    if any(texts):
+        line(f"  {title}")
+        for text in texts:
+            line(f"    {mark}{text}")
+
+
+def _example(row: Row) -> None:
+    example = example_of(row)
+    if example is None:
+        return
+    made = ["rng = np.random.default_rng(0)"] if any("rng." in text for text in example.inputs) else []
+    _titled("for example", [*made, *example.inputs, example.torch, example.paddle])
+
+
+def _stats() -> None:
+    found = statistics()
+    line(f"{counted(found.rows, 'row')} in the op table", bold=True)
+    one_sided = found.rows - found.paired
+    table(
+        [
+            ("names of torch", str(found.torch_names)),
+            ("names of paddle", str(found.paddle_names)),
+            ("rows with both sides", str(found.paired)),
+            ("rows run forward", str(found.executed)),
+            ("rows run backward too", str(found.with_gradients)),
+            ("examples", str(found.examples)),
+            ("expansions", str(found.expansions)),
+            ("differences told", str(found.differences)),
+            ("rows with one side", str(one_sided)),
+            ("rows with both sides, not run", str(found.paired - found.executed)),
+        ],
+        indent=2,
+    )
+    table([(str(count), reason) for reason, count in found.unexecuted.items()], indent=4)
