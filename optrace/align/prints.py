@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import math
-from collections import defaultdict
+from collections.abc import Iterator
 
+from optrace.align.candidates import Candidates
 from optrace.align.correspondence import Correspondence
 from optrace.align.graph import Graph, Key
 from optrace.align.index import Layout, Match
@@ -27,13 +26,9 @@ class Prints(Correspondence):
         super().__init__(base, raw, outputs)
         self.gaps: dict[Key, float] = {}
         self.unknown: set[Key] = set()
-        self._by_size: dict[int, list[tuple[float, Key]]] = defaultdict(list)
-        for key, ref in base.refs.items():
-            found = base.trace.stats(ref)
-            if found is not None and found.count:
-                self._by_size[found.count].append((found.rms, key))
-        for row in self._by_size.values():
-            row.sort()
+        self._candidates = Candidates(_summaries(base))
+        self._place = -1  # in base: where the last value was found
+        self._valued = bool(base.trace.value_keys()) and bool(raw.trace.value_keys())
         for leaf in raw.leaves:
             self._match(leaf.key, ROUNDING)
         for node in raw.nodes:
@@ -51,9 +46,10 @@ class Prints(Correspondence):
         """How far two values are apart, relative to their size; ``nan`` when unknown, ``inf`` for other sizes."""
         if base.size != raw.size:
             return math.inf
-        a, b = self.base.trace.value(base), self.raw.trace.value(raw)
-        if a is not None and b is not None and a.shape == b.shape:
-            return difference(a, b, raw.dtype).scaled
+        if self._valued and base.shape == raw.shape:
+            a, b = self.base.trace.value(base), self.raw.trace.value(raw)
+            if a is not None and b is not None:
+                return difference(a, b, raw.dtype).scaled
         return relative_gap(self.base.trace.stats(base), self.raw.trace.stats(raw), base.shape == raw.shape)
 
     def _match(self, key: Key, limit: float) -> None:
@@ -64,13 +60,8 @@ class Prints(Correspondence):
             return
         if _says_little(mine):
             self.weak.add(key)
-        row = self._by_size.get(mine.count, [])
-        slack = 2 * limit * mine.rms + 1e-30
-        low = bisect.bisect_left(row, (mine.rms - slack, (-(10**18), 0)))
         found: list[tuple[float, Match]] = []
-        for rms, base_key in itertools.islice(row, low, None):
-            if rms > mine.rms + slack:
-                break
+        for base_key in self._candidates.near(mine, limit, self._place + 1):
             theirs = self.base.refs[base_key]
             gap = self.gap(theirs, ref)
             if gap <= limit:
@@ -79,6 +70,16 @@ class Prints(Correspondence):
         self.matches[key] = [m for _, m in found]
         if found:
             self.gaps[key] = found[0][0]
+            if len(found) == 1:
+                self._place = self.base.producer.get(found[0][1].key, self._place)
+
+
+def _summaries(graph: Graph) -> Iterator[tuple[Fingerprint, Key, int]]:
+    """Fingerprint, key and place of every value of a graph."""
+    for key, ref in graph.refs.items():
+        found = graph.trace.stats(ref)
+        if found is not None and found.count:
+            yield found, key, graph.producer.get(key, -1)
 
 
 def _says_little(found: Fingerprint) -> bool:

@@ -21,6 +21,23 @@ def shapes_of(call: Call) -> dict[str, tuple[int, ...]]:
     return {name: value.shape for name, value in call.args.items() if isinstance(value, TensorRef)}
 
 
+def signature(call: Call) -> tuple[object, ...]:
+    """What ``argument_differences`` looks at of a call, to tell whether a pair has been compared before."""
+    return (call.via or call.api, _frozen(call.positional), _frozen(call.keyword))
+
+
+def _frozen(tree: object) -> object:
+    """An argument tree as something to look up; a tensor is as good as another of its shape."""
+    if isinstance(tree, TensorRef):
+        return tree.shape
+    if isinstance(tree, (list, tuple)):
+        return (type(tree), *map(_frozen, tree))
+    if isinstance(tree, dict):
+        return tuple((name, _frozen(value)) for name, value in tree.items())
+    # repr tells 1 from 1.0 and from True, and nan is itself.
+    return (type(tree), repr(tree))
+
+
 def argument_differences(base: Call, raw: Call) -> list[ArgumentDifference]:
     """Non-tensor arguments that do not mean the same on the two sides."""
     if not ops.same_job(base.api, raw.api):

@@ -158,7 +158,7 @@ def _small(arrays: list[np.ndarray]) -> list[Fingerprint]:
 
 def distance(a: Fingerprint, b: Fingerprint) -> float:
     """Estimated L2 distance of two tensors of one shape; standard error about 18 % of it."""
-    return math.sqrt(sum((x - y) ** 2 for x, y in zip(a.sketch, b.sketch)) / SKETCH)
+    return math.dist(a.sketch, b.sketch) / math.sqrt(SKETCH)
 
 
 Key = tuple[int, int]
@@ -205,6 +205,9 @@ class Fingerprints(MutableMapping[Key, Fingerprint]):
         return key in self._done or key in self._waiting
 
     def __getitem__(self, key: Key) -> Fingerprint:
+        found = self._done.get(key)
+        if found is not None:
+            return found
         with self._lock:
             waiting = self._waiting.get(key)
             if waiting is not None:

@@ -12,13 +12,13 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from optrace.errors import TraceError
 
 MAGIC = b"optrace\x01"
 # Longest payload in bytes, so that a corrupt length does not ask for gigabytes.
 MAX_FRAME = 16 << 20
+_BUFFER = 1 << 20
 _HEAD = struct.Struct("<II")
 
 
@@ -45,29 +45,28 @@ class FrameReader:
         self.torn = False
 
     def __iter__(self) -> Iterator[bytes]:
-        with self.path.open("rb") as file:
+        with self.path.open("rb", buffering=_BUFFER) as file:
             if (magic := file.read(len(MAGIC))) != MAGIC:
                 if MAGIC.startswith(magic):
                     self.torn = True  # killed before the first record
                     return
                 raise TraceError(f"{self.path} is no record file of a trace")
-            while head := file.read(_HEAD.size):
-                payload = self._payload(file, head)
-                if payload is None:
+            read, unpack, crc32 = file.read, _HEAD.unpack, zlib.crc32
+            place, head_size = len(MAGIC), _HEAD.size
+            while head := read(head_size):
+                if len(head) < head_size:
                     self.torn = True
                     return
+                length, checksum = unpack(head)
+                if length > MAX_FRAME:
+                    raise TraceError(f"{self.path} is corrupt at byte {place}: a record of {length:,} bytes")
+                payload = read(length)
+                if len(payload) < length:
+                    self.torn = True
+                    return
+                if crc32(payload) != checksum:
+                    raise TraceError(
+                        f"{self.path} is corrupt at byte {place}: the checksum of a record is wrong"
+                    )
                 yield payload
-
-    def _payload(self, file: BinaryIO, head: bytes) -> bytes | None:
-        if len(head) < _HEAD.size:
-            return None
-        length, checksum = _HEAD.unpack(head)
-        place = file.tell() - _HEAD.size
-        if length > MAX_FRAME:
-            raise TraceError(f"{self.path} is corrupt at byte {place}: a record of {length:,} bytes")
-        payload = file.read(length)
-        if len(payload) < length:
-            return None
-        if zlib.crc32(payload) != checksum:
-            raise TraceError(f"{self.path} is corrupt at byte {place}: the checksum of a record is wrong")
-        return payload
+                place += head_size + length

@@ -162,11 +162,12 @@ class Trace:
 
     def stats(self, ref: TensorRef) -> Fingerprint | None:
         """The tensor's fingerprint, computed from the values at level ``full``."""
-        found = self.fingerprints.get(ref.key)
+        key = ref.key
+        found = self.fingerprints[key] if key in self.fingerprints else None
         if found is None:
             value = self.value(ref)
             if value is not None:
-                found = self.fingerprints[ref.key] = fingerprint(value)
+                found = self.fingerprints[key] = fingerprint(value)
         return found
 
     def children_of(self, id_: int) -> list[Call]:

@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from optrace.errors import TraceError
+from optrace.trace import stored
 from optrace.trace.frames import FrameReader
 from optrace.trace.model import LEVELS, Trace
 from optrace.trace.naming import promote
-from optrace.trace.records import Call, Fingerprint, Site, TensorRef
+from optrace.trace.records import Call, Site, TensorRef
 from optrace.trace.shards import Place, ShardReader, dtype_of
 from optrace.trace.training import TrainingRecord
 from optrace.trace.wire import Unpacker
@@ -23,84 +24,6 @@ from optrace.trace.writer import CALLS, FORMAT, META, VERSION
 # A summary longer than this in bytes is none of ours.
 _MAX_SUMMARY = 4 << 20
 _MAX_RANK = 64
-_CALL_FIELDS = frozenset(Call.__struct_fields__) - {"id", "site"}
-
-
-class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    pass
-
-
-class _Fields(_Record, tag="fields"):
-    at_start: list[str]
-    at_end: list[str]
-
-
-class _Meta(_Record, tag="meta"):
-    meta: dict[str, Any]
-
-
-class _Tensor(_Record, tag="tensor"):
-    index: int
-    uid: int
-    version: int
-    shape: tuple[int, ...]
-    dtype: str
-    device: str
-    strides: tuple[int, ...] | None
-    offset: int
-    storage: int
-    requires_grad: bool
-    path: str | None
-
-
-class _Site(_Record, tag="site"):
-    index: int
-    file: Any
-    line: int
-    function: Any
-    code: Any
-
-
-class _Call(_Record, tag="call"):
-    id: int
-    site: int
-    fields: list[Any]
-
-
-class _End(_Record, tag="end"):
-    id: int
-    fields: list[Any]
-
-
-class _Name(_Record, tag="name"):
-    id: int
-    api: str
-    via: str | None
-
-
-class _Stats(_Record, tag="stats"):
-    uid: int
-    version: int
-    found: Fingerprint
-
-
-class _Value(_Record, tag="value"):
-    uid: int
-    version: int
-    shard: int
-    offset: int
-    size: int
-    dtype: str
-    shape: tuple[int, ...]
-
-
-class _Finish(_Record, tag="finish"):
-    meta: dict[str, Any]
-    outputs: Any
-    errors: dict[str, int]
-
-
-_KINDS = _Fields | _Meta | _Tensor | _Site | _Call | _End | _Name | _Stats | _Value | _Finish
 
 
 def read_folder(folder: Path) -> Trace:
@@ -145,35 +68,43 @@ class _Builder:
         self._trace = Trace()
         self._tensors: list[TensorRef] = []
         self._sites: list[Site] = []
-        self._names: tuple[list[str], list[str]] = ([], [])
         self._texts: dict[str, str] = {}
         self._values = ShardReader(folder, {})
+        self._unpack = Unpacker(self._tensors).hook
+        self._kinds: stored.Kinds | None = None
         self._finished = False
 
     def build(self, complete: bool) -> Trace:
         frames = FrameReader(self._folder / CALLS)
-        decode = msgspec.msgpack.Decoder(_KINDS, ext_hook=Unpacker(self._tensors).hook).decode
-        take: dict[type, Any] = {
-            _Fields: self._fields,
-            _Meta: self._meta,
-            _Tensor: self._tensor,
-            _Site: self._site,
-            _Call: self._call,
-            _End: self._end,
-            _Name: self._name,
-            _Stats: self._stats,
-            _Value: self._value,
-            _Finish: self._finish,
-        }
+        decode = msgspec.msgpack.Decoder(stored.Fields).decode
+        take: dict[type, Any] = {}
         for number, payload in enumerate(frames):
             try:
                 record = decode(payload)
-                take[type(record)](record)
+                if type(record) is stored.Fields:
+                    kinds = self._kinds = stored.Kinds(record)
+                    decode = msgspec.msgpack.Decoder(kinds.all, ext_hook=self._unpack).decode
+                    take = self._methods(kinds)
+                else:
+                    take[type(record)](record)
             except (ValueError, TypeError, LookupError, RecursionError, OverflowError) as error:
                 raise TraceError(f"{frames.path} is corrupt at record {number}: {error}") from error
         if complete and (frames.torn or not self._finished):
             raise TraceError(f"{frames.path} is truncated: it was complete once and now ends in the middle")
         return self._end_of_file()
+
+    def _methods(self, kinds: stored.Kinds) -> dict[type, Any]:
+        return {
+            stored.Meta: self._meta,
+            stored.Tensor: self._tensor,
+            stored.SourceLine: self._site,
+            kinds.Call: self._call,
+            kinds.End: self._end,
+            stored.Name: self._name,
+            stored.Stats: self._stats,
+            stored.Value: self._value,
+            stored.Finish: self._finish,
+        }
 
     def _end_of_file(self) -> Trace:
         trace = self._trace
@@ -187,56 +118,45 @@ class _Builder:
 
     # -- one method per kind of record -------------------------------------------------------------
 
-    def _fields(self, record: _Fields) -> None:
-        self._names = (record.at_start, record.at_end)
-
-    def _meta(self, record: _Meta) -> None:
+    def _meta(self, record: stored.Meta) -> None:
         meta = record.meta
         if not isinstance(meta.get("id"), str) or not isinstance(meta.get("level"), str):
             raise ValueError("the run's description lacks its id or level")
         self._trace.meta = meta
         self._trace.level = meta["level"]
 
-    def _tensor(self, record: _Tensor) -> None:
+    def _tensor(self, record: stored.Tensor) -> None:
         _expect(record.index == len(self._tensors), "tensors are out of order")
         _expect(_is_shape(record.shape), "a tensor's shape is impossible")
-        _, *fields = (getattr(record, name) for name in _Tensor.__struct_fields__)
+        _, *fields = msgspec.structs.astuple(record)
         self._tensors.append(TensorRef(*fields))
 
-    def _site(self, record: _Site) -> None:
+    def _site(self, record: stored.SourceLine) -> None:
         _expect(record.index == len(self._sites), "source lines are out of order")
         texts = (record.file, record.function, record.code)
         _expect(all(isinstance(text, str) for text in texts), "a source line is malformed")
         self._sites.append(Site(record.file, record.line, record.function, record.code))
 
-    def _call(self, record: _Call) -> None:
-        calls = self._trace.calls
-        _expect(record.id == len(calls), "calls are out of order")
-        said = self._said(record.fields, 0)
+    def _call(self, record: Any) -> None:
+        _expect(record.id == len(self._trace.calls), "calls are out of order")
         site = None if record.site == -1 else self._sites[_index(record.site)]
-        call = msgspec.convert({**said, "id": record.id, "site": site}, Call)
+        call = Call(record.id, "", "", [], {}, site=site)
+        self._fill(call, record.fields, self._kinds.start_names)  # type: ignore[union-attr]
         _expect(-1 <= call.parent < record.id, "a call's parent comes after it")
-        for name in ("api", "framework", "module", "module_type", "phase"):
-            setattr(call, name, self._shared(getattr(call, name)))
         self._trace.append(call)
 
-    def _end(self, record: _End) -> None:
+    def _end(self, record: Any) -> None:
         call = self._trace.calls[_index(record.id)]
-        said = self._said(record.fields, 1)
-        checked = msgspec.convert(
-            {"id": 0, "api": "", "framework": "", "positional": [], "keyword": {}, **said}, Call
-        )
-        for name in said:
-            setattr(call, name, self._shared(getattr(checked, name)))
+        self._fill(call, record.fields, self._kinds.end_names)  # type: ignore[union-attr]
 
-    def _name(self, record: _Name) -> None:
+    def _name(self, record: stored.Name) -> None:
         call = self._trace.calls[_index(record.id)]
-        call.api, call.via = self._shared(record.api), record.via
+        call.api, call.via = record.api, record.via
 
-    def _stats(self, record: _Stats) -> None:
+    def _stats(self, record: stored.Stats) -> None:
         self._trace.fingerprints[record.uid, record.version] = record.found
 
-    def _value(self, record: _Value) -> None:
+    def _value(self, record: stored.Value) -> None:
         _expect(_is_shape(record.shape), "a value's shape is impossible")
         _expect(
             math.prod(record.shape) * dtype_of(record.dtype).itemsize == record.size,
@@ -246,25 +166,28 @@ class _Builder:
         place = Place(record.shard, record.offset, record.size, record.dtype, record.shape)
         self._values.places[record.uid, record.version] = place
 
-    def _finish(self, record: _Finish) -> None:
+    def _finish(self, record: stored.Finish) -> None:
         training = record.meta.pop("training", None)
         if training is not None:
             self._trace.training = TrainingRecord.from_plain(training)
-        self._meta(_Meta(record.meta))
+        self._meta(stored.Meta(record.meta))
         self._trace.outputs = record.outputs
         self._trace.errors = Counter(record.errors)
         self._finished = True
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _said(self, fields: list[Any], which: int) -> dict[str, Any]:
-        names = self._names[which]
-        _expect(len(fields) == len(names), "a call has another number of fields than announced")
-        return {name: field for name, field in zip(names, fields) if name in _CALL_FIELDS}
-
-    def _shared(self, value: Any) -> Any:
-        """The same object for equal texts: a million calls have few different names."""
-        return self._texts.setdefault(value, value) if type(value) is str else value
+    def _fill(self, call: Call, said: Any, names: tuple[str | None, ...]) -> None:
+        texts, extended = self._texts, stored.EXTENDED
+        for name, value in zip(names, msgspec.structs.astuple(said)):
+            if name is None:
+                continue
+            if type(value) is str:
+                # The same object for equal texts: a million calls have few different names.
+                value = texts.setdefault(value, value)
+            elif value and name in extended:
+                value = msgspec.convert(value, extended[name])
+            setattr(call, name, value)
 
 
 def _expect(condition: bool, complaint: str) -> None:

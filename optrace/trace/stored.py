@@ -1,0 +1,117 @@
+"""The kinds of record in a trace folder's ``calls.bin``, typed, so that msgspec checks what it decodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from optrace.trace.records import Call, Fingerprint, TensorRef
+
+
+class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
+    pass
+
+
+class Fields(_Record, tag="fields"):
+    at_start: list[str]
+    at_end: list[str]
+
+
+class Meta(_Record, tag="meta"):
+    meta: dict[str, Any]
+
+
+class Tensor(_Record, tag="tensor"):
+    index: int
+    uid: int
+    version: int
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    strides: tuple[int, ...] | None
+    offset: int
+    storage: int
+    requires_grad: bool
+    path: str | None
+
+
+class SourceLine(_Record, tag="site"):
+    index: int
+    file: Any
+    line: int
+    function: Any
+    code: Any
+
+
+class Name(_Record, tag="name"):
+    id: int
+    api: str
+    via: str | None
+
+
+class Stats(_Record, tag="stats"):
+    uid: int
+    version: int
+    found: Fingerprint
+
+
+class Value(_Record, tag="value"):
+    uid: int
+    version: int
+    shard: int
+    offset: int
+    size: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Finish(_Record, tag="finish"):
+    meta: dict[str, Any]
+    outputs: Any
+    errors: dict[str, int]
+
+
+# Fields whose values travel as extensions (see ``wire``): they are checked once they are decoded.
+EXTENDED = {"mutated": list[TensorRef], "draw": TensorRef | None, "context": tuple[str, ...]}
+_ALWAYS = (Fields, Meta, Tensor, SourceLine, Name, Stats, Value, Finish)
+_TYPES = {f.name: f.type for f in msgspec.structs.fields(Call)} | dict.fromkeys(EXTENDED, Any)
+
+
+class Kinds:
+    """Every kind of record of one file. ``call`` and ``end`` have the fields that the file announces.
+
+    Fields that this version does not know are decoded and passed over.
+    """
+
+    def __init__(self, fields: Fields) -> None:
+        self.start_names = _known(fields.at_start)
+        self.end_names = _known(fields.at_end)
+        self.Call = msgspec.defstruct(
+            "Call",
+            [("id", int), ("site", int), ("fields", self._struct("Start", self.start_names))],
+            bases=(_Record,), tag="call",
+        )  # fmt: skip
+        self.End = msgspec.defstruct(
+            "End",
+            [("id", int), ("fields", self._struct("Stop", self.end_names))],
+            bases=(_Record,),
+            tag="end",
+        )
+
+    @property
+    def all(self) -> Any:
+        union: Any = Fields
+        for kind in (*_ALWAYS[1:], self.Call, self.End):
+            union = union | kind
+        return union
+
+    @staticmethod
+    def _struct(name: str, known: tuple[str | None, ...]) -> type[msgspec.Struct]:
+        columns = [(k, _TYPES[k]) if k else (f"unknown_{i}", Any) for i, k in enumerate(known)]
+        return msgspec.defstruct(name, columns, bases=(_Record,))
+
+
+def _known(names: list[str]) -> tuple[str | None, ...]:
+    """The names, ``None`` in place of those that are not ours."""
+    return tuple(name if name in _TYPES and name not in ("id", "site") else None for name in names)
