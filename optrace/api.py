@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from optrace import frameworks
 from optrace.diagnose.compare import Comparison
@@ -13,6 +13,7 @@ from optrace.diagnose.recorded import RecordedComparison
 from optrace.diagnose.run import run_model, sides
 from optrace.errors import ComparisonError
 from optrace.trace.model import Trace
+from optrace.trace.stream import Stream, is_long
 
 if TYPE_CHECKING:
     from optrace.report.model import Report
@@ -33,6 +34,8 @@ def diff(
     from optrace.report.model import Report
 
     install()
+    if _in_pieces(base) and _in_pieces(raw):
+        return _diff_in_pieces(Path(base), Path(raw))
     a, b = _trace(base), _trace(raw)
     if a is b or a.meta["id"] == b.meta["id"]:
         raise ComparisonError(
@@ -49,7 +52,27 @@ def diff(
         forced = Comparison(a, b, rtol, atol)
         return _beyond(Report(a, b, *forced.run(), forced.forced, drawn), reasons)
     recorded = RecordedComparison(a, b)
-    return Report(a, b, *recorded.run(), recorded.prints)
+    return Report(a, b, *recorded.run(), recorded.prints, drawn)
+
+
+def _in_pieces(side: Trace | str | Path) -> TypeGuard[str | Path]:
+    """Whether a side is a saved trace without values that is too long to be held in memory."""
+    if isinstance(side, Trace) or not is_long(Path(side)):
+        return False
+    stream = Stream(Path(side))
+    stream.waiting(1)
+    return stream.trace.level != "full"
+
+
+def _diff_in_pieces(base: Path, raw: Path) -> Report:
+    from optrace.diagnose.windowed import WindowedComparison
+    from optrace.randomness.audit import RandomOps
+    from optrace.report.model import Report
+
+    drawn = RandomOps(), RandomOps()
+    a, b = Stream(base, drawn[0].add), Stream(raw, drawn[1].add)
+    comparison = WindowedComparison(a, b)
+    return Report(a.trace, b.trace, *comparison.run(), comparison.prints, [*drawn[0].all, *drawn[1].all])
 
 
 def _beyond(report: Report, reasons: dict[str, int]) -> Report:

@@ -49,6 +49,8 @@ class Correspondence:
         # Values that say little by themselves: masks, constants, counters.
         self.weak: set[Key] = set()
         self.unreplayable: dict[int, str] = {}
+        # Values from before these graphs begin that are known to be wrong.
+        self.distrusted: set[Key] = set()
 
     def base_keys(self, key: Key) -> frozenset[Key]:
         """Base values that a raw value stands for: equal ones, or the one it was repaired to."""
@@ -95,7 +97,7 @@ class Correspondence:
         An output of the run must equal one itself. Another value that nobody reads counts as fine, and
         so does one that says little: if a mask is wrong, it shows where it is used.
         """
-        fine: dict[Key, bool] = {}
+        fine = dict.fromkeys(self.distrusted, False)
         for node in reversed(self.raw.nodes):
             node_fine = True
             for key in node.outputs:

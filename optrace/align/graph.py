@@ -62,23 +62,25 @@ class Graph:
     def _build(self) -> None:
         opened = {c.id for c in self.trace.calls if c.api in CONTAINERS}
         mutated_storage: dict[int, int] = {}
+        refs, makers = self.refs, self.makers
         for call in self.trace.calls:
-            inputs = tensors_in(call.positional) + tensors_in(call.keyword)
+            inputs = tensors_in(call.positional)
+            if call.keyword:
+                inputs += tensors_in(call.keyword)
             outputs = made_by(call)
-            for ref in (*inputs, *outputs):
-                self.refs.setdefault(ref.key, ref)
+            read, made = [r.key for r in inputs], [r.key for r in outputs]
+            for key, ref in zip((*read, *made), (*inputs, *outputs)):
+                refs.setdefault(key, ref)
             if call.error is not None or call.phase not in self._phases:
                 continue
-            for ref in outputs:
-                self.makers.setdefault(ref.key, []).append(call)
-            if call.id in opened or (call.parent != -1 and call.parent not in opened):
+            for key in made:
+                makers.setdefault(key, []).append(call)
+            if call.parent != -1 and call.parent not in opened or call.id in opened:
                 continue
             index = len(self.nodes)
-            ins = unique(r.key for r in inputs)
-            made = {r.key for r in outputs} - set(ins)
-            node = Node(index, call, ins, unique(r.key for r in outputs if r.key in made))
+            node = Node(index, call, unique(read), unique(k for k in made if k not in read))
             self.nodes.append(node)
-            for ref in inputs:
+            for ref in inputs if mutated_storage else ():
                 # A view whose storage an earlier in-place call has written to is that call's doing.
                 if ref.key not in self.producer and ref.version and ref.storage in mutated_storage:
                     self.producer[ref.key] = mutated_storage[ref.storage]

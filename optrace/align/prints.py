@@ -44,13 +44,18 @@ class Prints(Correspondence):
 
     def gap(self, base: TensorRef, raw: TensorRef) -> float:
         """How far two values are apart, relative to their size; ``nan`` when unknown, ``inf`` for other sizes."""
+        return self._gap(base, self.base.trace.stats(base), raw, self.raw.trace.stats(raw))
+
+    def _gap(
+        self, base: TensorRef, base_print: Fingerprint | None, raw: TensorRef, raw_print: Fingerprint | None
+    ) -> float:
         if base.size != raw.size:
             return math.inf
         if self._valued and base.shape == raw.shape:
             a, b = self.base.trace.value(base), self.raw.trace.value(raw)
             if a is not None and b is not None:
                 return difference(a, b, raw.dtype).scaled
-        return relative_gap(self.base.trace.stats(base), self.raw.trace.stats(raw), base.shape == raw.shape)
+        return relative_gap(base_print, raw_print, base.shape == raw.shape)
 
     def _match(self, key: Key, limit: float) -> None:
         ref = self.raw.refs[key]
@@ -61,12 +66,13 @@ class Prints(Correspondence):
         if _says_little(mine):
             self.weak.add(key)
         found: list[tuple[float, Match]] = []
-        for base_key in self._candidates.near(mine, limit, self._place + 1):
+        for base_print, base_key in self._candidates.near(mine, limit, self._place + 1):
             theirs = self.base.refs[base_key]
-            gap = self.gap(theirs, ref)
+            gap = self._gap(theirs, base_print, ref, mine)
             if gap <= limit:
                 found.append((gap, Match(base_key, Layout(None, ref.shape), theirs.shape == ref.shape)))
-        found.sort(key=lambda f: (not f[1].strict, f[0]))
+        if len(found) > 1:
+            found.sort(key=lambda f: (not f[1].strict, f[0]))
         self.matches[key] = [m for _, m in found]
         if found:
             self.gaps[key] = found[0][0]

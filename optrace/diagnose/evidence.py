@@ -33,14 +33,23 @@ def inputs_differ(raw: list[TensorRef], base: list[TensorRef]) -> str:
     )
 
 
-def gather(forced: Correspondence) -> Evidence:
-    """Counts over the calls of the forced run."""
-    found = Evidence(base_calls=len(forced.base.nodes), raw_calls=len(forced.raw.nodes))
+# The ids of calls: all of them.
+ALL = range(1 << 62)
+
+
+def gather(forced: Correspondence, base_ids: range = ALL, raw_ids: range = ALL) -> Evidence:
+    """Counts over the calls of the forced run with these ids."""
+    found = Evidence(
+        base_calls=sum(n.call.id in base_ids for n in forced.base.nodes),
+        raw_calls=sum(n.call.id in raw_ids for n in forced.raw.nodes),
+    )
     fine = forced.accounted()
     used: set[Key] = set()
     for node in forced.raw.nodes:
         for key in node.outputs:
             used |= forced.base_keys(key)
+        if node.call.id not in raw_ids:
+            continue
         if node.index in forced.unreplayable:
             found.beyond += 1
             reason = forced.unreplayable[node.index]
@@ -53,11 +62,11 @@ def gather(forced: Correspondence) -> Evidence:
             found.grouped += 1
         else:
             found.unmatched_raw += 1
-    found.unmatched_base = _unmatched(forced.base, used)
+    found.unmatched_base = _unmatched(forced.base, used, base_ids)
     return found
 
 
-def _unmatched(base: Graph, used: set[Key]) -> int:
+def _unmatched(base: Graph, used: set[Key], ids: range) -> int:
     """Computing base calls whose result is no raw value and is not part of one that is."""
     fine: dict[Key, bool] = {}
     count = 0
@@ -67,6 +76,8 @@ def _unmatched(base: Graph, used: set[Key]) -> int:
             fine[key] = key in used or (
                 bool(readers) and all(all(fine.get(k, True) for k in base.nodes[i].outputs) for i in readers)
             )
+        if node.call.id not in ids:
+            continue
         row = ops.lookup(node.call.api)
         if node.outputs and not any(fine[k] for k in node.outputs) and (row is None or row.kind == "compute"):
             count += 1

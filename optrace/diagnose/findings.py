@@ -89,3 +89,12 @@ class Evidence(msgspec.Struct):
     beyond_reasons: dict[str, int] = msgspec.field(default_factory=dict)
     base_calls: int = 0
     raw_calls: int = 0
+
+    def add(self, other: Evidence) -> None:
+        """Count what another part of the two runs showed, too."""
+        for name in self.__struct_fields__:
+            mine, more = getattr(self, name), getattr(other, name)
+            if isinstance(mine, int):
+                setattr(self, name, mine + more)
+        for reason, count in other.beyond_reasons.items():
+            self.beyond_reasons[reason] = self.beyond_reasons.get(reason, 0) + count

@@ -7,6 +7,8 @@ such a call, only arguments that differ are reported.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from functools import cached_property
 
 from optrace import ops
 from optrace.align.graph import Graph, Key, Node
@@ -26,9 +28,12 @@ from optrace.trace.records import Call, tensors_in
 
 
 class RecordedComparison:
-    """One comparison of two traces as they are."""
+    """One comparison of two traces as they are.
 
-    def __init__(self, base: Trace, raw: Trace) -> None:
+    ``distrusted``: where these are parts of longer runs, raw values from before that are known to be wrong.
+    """
+
+    def __init__(self, base: Trace, raw: Trace, distrusted: Iterable[Key] = ()) -> None:
         self.base, self.raw = Graph(base), Graph(raw)
         for side, graph in (("base", self.base), ("raw", self.raw)):
             if not graph.nodes:
@@ -36,6 +41,7 @@ class RecordedComparison:
         known = [r.key for r in tensors_in(raw.outputs)]
         outputs = frozenset([k for k in known if k in self.raw.producer] or self.raw.sinks())
         self.prints = Prints(self.base, self.raw, outputs)
+        self.prints.distrusted.update(distrusted)
         self.findings: list[Finding] = []
         if not self.prints.matches:
             raise ComparisonError(
@@ -45,25 +51,32 @@ class RecordedComparison:
 
     def run(self) -> tuple[list[Finding], list[Warn], Evidence]:
         check_comparable(self.prints)
-        roots = [n for n in self.prints.roots() if not self.prints.unknown.intersection(n.outputs)]
-        if roots:
-            counterparts = {r.index: b for b, r in pairs(self.base, self.raw)}
-            tainted = self._roots(roots, counterparts)
-            self._behind(tainted, counterparts)
-        self.findings.sort(key=lambda f: f.raw.id if f.raw is not None else -1)
+        self.judge()
         if not self.findings:
             self.findings = differing_results(self.prints)
         self.findings += ended_early(self.prints)
         return merged(self.findings), code_differences(self.prints), gather(self.prints)
 
-    def _roots(self, roots: list[Node], counterparts: dict[int, Node]) -> set[Key]:
+    @cached_property
+    def counterparts(self) -> dict[int, Node]:
+        """Base's call for raw's, by the index of raw's."""
+        return {r.index: b for b, r in pairs(self.base, self.raw)}
+
+    def judge(self) -> None:
+        """Find the calls that are to blame."""
+        roots = [n for n in self.prints.roots() if not self.prints.unknown.intersection(n.outputs)]
+        if roots or self.prints.distrusted:
+            self._behind(self._roots(roots))
+        self.findings.sort(key=lambda f: f.raw.id if f.raw is not None else -1)
+
+    def _roots(self, roots: list[Node]) -> set[Key]:
         """Report the calls whose inputs agree and whose result does not; returns all that depends on them."""
         certain = [n for n in roots if not self.prints.witnessed(n)] or roots
-        tainted: set[Key] = set()
+        tainted = self.prints.distrusted | self._descend(self.prints.distrusted)
         for node in certain:
             if not tainted.isdisjoint(node.inputs):
                 continue
-            base = self._reads_the_same(node) or counterparts.get(node.index)
+            base = self._reads_the_same(node) or self.counterparts.get(node.index)
             key = node.outputs[0]
             if base is None:
                 text = f"from {node.call.api} on, the raw side's values are none of base's"
@@ -76,6 +89,14 @@ class RecordedComparison:
                 tainted.update(self.raw.nodes[i].outputs)
         return tainted
 
+    def _descend(self, wrong: set[Key]) -> set[Key]:
+        """Values that depend on one of ``wrong`` and are not base's."""
+        reached: set[Key] = set()
+        for node in self.raw.nodes if wrong else ():
+            if not (wrong.isdisjoint(node.inputs) and reached.isdisjoint(node.inputs)):
+                reached.update(k for k in node.outputs if not self.prints.matched(k))
+        return reached
+
     def _reads_the_same(self, node: Node) -> Node | None:
         """The base call of the same kind that reads a value ``node`` reads."""
         read = frozenset().union(
@@ -87,11 +108,11 @@ class RecordedComparison:
                     return self.base.nodes[i]
         return None
 
-    def _behind(self, tainted: set[Key], counterparts: dict[int, Node]) -> None:
+    def _behind(self, tainted: set[Key]) -> None:
         """Differing arguments of calls that a wrong value reaches: their own numbers can't be judged."""
         reported = {f.raw.id for f in self.findings if f.raw is not None}
         for node in self.raw.nodes:
-            base = counterparts.get(node.index)
+            base = self.counterparts.get(node.index)
             if base is None or node.call.id in reported or tainted.isdisjoint(node.outputs):
                 continue
             if not ops.same_job(base.call.api, node.call.api) or not self._in_place(node, base):

@@ -16,28 +16,30 @@ def code_differences(forced: Correspondence) -> list[Warn]:
     compared: set[tuple[object, ...]] = set()  # loops and layers make the same pair of calls many times
     for node in forced.raw.nodes:
         raw = node.call
+        mine_said = (raw.site, *(forced.raw.refs[k].dtype for k in node.outputs), *signature(raw))
         for key in node.outputs:
             if key in forced.repairs:
                 continue
-            base = next(
-                (
-                    c
-                    for b in forced.base_keys(key)
-                    for c in forced.base.makers.get(b, ())
-                    if c.parent == -1 and ops.same_job(c.api, raw.api) and _reads_the_same(forced, c, raw)
-                ),
-                None,
+            makers = (
+                c for b in forced.base_keys(key) for c in forced.base.makers.get(b, ()) if c.parent == -1
             )
-            if base is None:
+            for base in makers:
+                pair = (*mine_said, *signature(base))
+                if pair in compared or (
+                    ops.same_job(base.api, raw.api) and _reads_the_same(forced, base, raw)
+                ):
+                    break
+            else:
                 continue
-            pair = (raw.site, *signature(base), *signature(raw))
-            for d in () if pair in compared else argument_differences(base, raw):
+            if pair in compared:
+                continue
+            compared.add(pair)
+            for d in argument_differences(base, raw):
                 mark = (raw.api, raw.site, d.name)
                 if mark not in seen:
                     seen.add(mark)
                     text = f"{raw.api}: {d.name} is {d.raw_value!r}, base has {d.base_value!r}; this run's numbers agree"
                     found.append(Warn(text, base, raw, d.name))
-            compared.add(pair)
             mine, theirs = (
                 forced.raw.refs[key].dtype,
                 [forced.base.refs[b].dtype for b in forced.base_keys(key)],

@@ -59,16 +59,30 @@ def audit_random(target: Trace | str | Path | Callable[[], Any]) -> list[RandomO
 
 def random_ops_of(found: Trace) -> list[RandomOp]:
     """The random calls of a trace, in the order of their first run."""
-    kept: dict[tuple[Any, ...], RandomOp] = {}
-    for call in _listed(found):
-        op = _entry(call)
-        key = (op.api, op.site, op.module, op.effective, op.p, op.generator)
-        if key in kept:
-            kept[key].calls += 1
-            kept[key].moved = kept[key].moved or op.moved
-        else:
-            kept[key] = op
-    return list(kept.values())
+    listed = RandomOps()
+    listed.add(found)
+    return listed.all
+
+
+class RandomOps:
+    """The random calls of a run, given as one trace or as several pieces."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Any, ...], RandomOp] = {}
+
+    @property
+    def all(self) -> list[RandomOp]:
+        """One entry per source line, module and effect, in the order of their first run."""
+        return list(self._kept.values())
+
+    def add(self, piece: Trace) -> None:
+        """Count the calls of ``piece``."""
+        for call in _listed(piece):
+            op = _entry(call)
+            first = self._kept.setdefault((op.api, op.site, op.module, op.effective, op.p, op.generator), op)
+            if first is not op:
+                first.calls += 1
+                first.moved = first.moved or op.moved
 
 
 def _listed(found: Trace) -> list[Call]:

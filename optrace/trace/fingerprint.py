@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator, MutableMapping
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -205,14 +206,19 @@ class Fingerprints(MutableMapping[Key, Fingerprint]):
         return key in self._done or key in self._waiting
 
     def __getitem__(self, key: Key) -> Fingerprint:
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """The fingerprint, ``default`` where there is none. Asked for very often."""
         found = self._done.get(key)
-        if found is not None:
-            return found
-        with self._lock:
-            waiting = self._waiting.get(key)
-            if waiting is not None:
-                self._finish(waiting.size)
-        return self._done[key]
+        if found is None and key in self._waiting:
+            with self._lock:
+                self._finish(self._waiting[key].size if key in self._waiting else -1)
+            found = self._done.get(key)
+        return default if found is None else found
 
     def __setitem__(self, key: Key, found: Fingerprint) -> None:
         self._done[key] = found

@@ -163,7 +163,7 @@ class Trace:
     def stats(self, ref: TensorRef) -> Fingerprint | None:
         """The tensor's fingerprint, computed from the values at level ``full``."""
         key = ref.key
-        found = self.fingerprints[key] if key in self.fingerprints else None
+        found = self.fingerprints.get(key)
         if found is None:
             value = self.value(ref)
             if value is not None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from optrace.trace.model import Trace
+from collections.abc import Iterable
+
+from optrace.trace.records import Call
 
 _C_LEVEL = "paddle._C_ops."
 # Layers that are one C call; people know them by the layer's name.
 _LAYERS = frozenset({"LSTM", "GRU", "SimpleRNN"})
 
 
-def promote(trace: Trace) -> None:
+def promote(calls: Iterable[Call]) -> None:
     """Give outermost C-level calls the public name that stands for them; the C name goes to ``via``."""
     from optrace import ops
 
-    for call in trace.calls:
+    for call in calls:
         if call.parent != -1 or not call.api.startswith(_C_LEVEL):
             continue
         if call.api == "paddle._C_ops.rnn" and call.module_type in _LAYERS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,20 @@ _MAX_RANK = 64
 
 def read_folder(folder: Path) -> Trace:
     """The trace in ``folder``. Raises ``TraceError`` for anything that is no readable trace."""
-    try:
-        complete = _summary(folder)
-        return _Builder(folder).build(complete)
-    except OSError as error:
-        raise TraceError(f"the trace in {folder} can't be read: {error}") from error
-    except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        raise TraceError(f"the trace in {folder} is corrupt: {error}") from error
+    trace, calls = growing(folder)
+    for _ in calls:
+        pass
+    return trace
+
+
+def growing(folder: Path) -> tuple[Trace, Iterator[Call]]:
+    """The trace in ``folder`` without its calls, and an iterator that adds one after the other.
+
+    Calls at the front may be taken out of ``trace.calls`` meanwhile; what is said of them later is passed
+    over. Raises ``TraceError`` like ``read_folder``, now or while iterating.
+    """
+    builder = _Builder(folder)
+    return builder.trace, builder.calls()
 
 
 def _summary(folder: Path) -> bool:
@@ -65,33 +73,46 @@ def _summary(folder: Path) -> bool:
 class _Builder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._trace = Trace()
+        self.trace = Trace()
+        self.trace.stored = self._values = ShardReader(folder, {})
+        self._begun = 0  # calls so far
         self._tensors: list[TensorRef] = []
         self._sites: list[Site] = []
         self._texts: dict[str, str] = {}
-        self._values = ShardReader(folder, {})
         self._unpack = Unpacker(self._tensors).hook
         self._kinds: stored.Kinds | None = None
         self._finished = False
 
-    def build(self, complete: bool) -> Trace:
+    def calls(self) -> Iterator[Call]:
+        """Read everything; hands out each call when it begins."""
+        try:
+            yield from self._calls(complete=_summary(self._folder))
+        except OSError as error:
+            raise TraceError(f"the trace in {self._folder} can't be read: {error}") from error
+        except (ValueError, TypeError, RecursionError, OverflowError) as error:
+            raise TraceError(f"the trace in {self._folder} is corrupt: {error}") from error
+
+    def _calls(self, complete: bool) -> Iterator[Call]:
         frames = FrameReader(self._folder / CALLS)
         decode = msgspec.msgpack.Decoder(stored.Fields).decode
         take: dict[type, Any] = {}
         for number, payload in enumerate(frames):
             try:
                 record = decode(payload)
-                if type(record) is stored.Fields:
+                kind = type(record)
+                if kind is stored.Fields:
                     kinds = self._kinds = stored.Kinds(record)
                     decode = msgspec.msgpack.Decoder(kinds.all, ext_hook=self._unpack).decode
                     take = self._methods(kinds)
                 else:
-                    take[type(record)](record)
+                    take[kind](record)
             except (ValueError, TypeError, LookupError, RecursionError, OverflowError) as error:
                 raise TraceError(f"{frames.path} is corrupt at record {number}: {error}") from error
+            if take and kind is kinds.Call:
+                yield self.trace.calls[-1]
         if complete and (frames.torn or not self._finished):
             raise TraceError(f"{frames.path} is truncated: it was complete once and now ends in the middle")
-        return self._end_of_file()
+        self._end_of_file()
 
     def _methods(self, kinds: stored.Kinds) -> dict[type, Any]:
         return {
@@ -106,15 +127,12 @@ class _Builder:
             stored.Finish: self._finish,
         }
 
-    def _end_of_file(self) -> Trace:
-        trace = self._trace
-        trace.stored = self._values
+    def _end_of_file(self) -> None:
         if not self._finished:
-            trace.meta["incomplete"] = "the run ended before the trace did"
-            promote(trace)
-        if trace.level not in LEVELS:
-            raise TraceError(f"the trace in {self._folder} has an unknown level {trace.level!r}")
-        return trace
+            self.trace.meta["incomplete"] = "the run ended before the trace did"
+            promote(self.trace.calls)
+        if self.trace.level not in LEVELS:
+            raise TraceError(f"the trace in {self._folder} has an unknown level {self.trace.level!r}")
 
     # -- one method per kind of record -------------------------------------------------------------
 
@@ -122,8 +140,8 @@ class _Builder:
         meta = record.meta
         if not isinstance(meta.get("id"), str) or not isinstance(meta.get("level"), str):
             raise ValueError("the run's description lacks its id or level")
-        self._trace.meta = meta
-        self._trace.level = meta["level"]
+        self.trace.meta = meta
+        self.trace.level = meta["level"]
 
     def _tensor(self, record: stored.Tensor) -> None:
         _expect(record.index == len(self._tensors), "tensors are out of order")
@@ -138,23 +156,26 @@ class _Builder:
         self._sites.append(Site(record.file, record.line, record.function, record.code))
 
     def _call(self, record: Any) -> None:
-        _expect(record.id == len(self._trace.calls), "calls are out of order")
+        _expect(record.id == self._begun, "calls are out of order")
+        self._begun += 1
         site = None if record.site == -1 else self._sites[_index(record.site)]
         call = Call(record.id, "", "", [], {}, site=site)
-        self._fill(call, record.fields, self._kinds.start_names)  # type: ignore[union-attr]
+        self._fill(call, record.fields, self._kinds.at_start)  # type: ignore[union-attr]
         _expect(-1 <= call.parent < record.id, "a call's parent comes after it")
-        self._trace.append(call)
+        self.trace.append(call)
 
     def _end(self, record: Any) -> None:
-        call = self._trace.calls[_index(record.id)]
-        self._fill(call, record.fields, self._kinds.end_names)  # type: ignore[union-attr]
+        call = self._known(record.id)
+        if call is not None:
+            self._fill(call, record.fields, self._kinds.at_end)  # type: ignore[union-attr]
 
     def _name(self, record: stored.Name) -> None:
-        call = self._trace.calls[_index(record.id)]
-        call.api, call.via = record.api, record.via
+        call = self._known(record.id)
+        if call is not None:
+            call.api, call.via = record.api, record.via
 
     def _stats(self, record: stored.Stats) -> None:
-        self._trace.fingerprints[record.uid, record.version] = record.found
+        self.trace.fingerprints[record.uid, record.version] = record.found
 
     def _value(self, record: stored.Value) -> None:
         _expect(_is_shape(record.shape), "a value's shape is impossible")
@@ -169,23 +190,30 @@ class _Builder:
     def _finish(self, record: stored.Finish) -> None:
         training = record.meta.pop("training", None)
         if training is not None:
-            self._trace.training = TrainingRecord.from_plain(training)
+            self.trace.training = TrainingRecord.from_plain(training)
         self._meta(stored.Meta(record.meta))
-        self._trace.outputs = record.outputs
-        self._trace.errors = Counter(record.errors)
+        self.trace.outputs = record.outputs
+        self.trace.errors = Counter(record.errors)
         self._finished = True
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _fill(self, call: Call, said: Any, names: tuple[str | None, ...]) -> None:
+    def _known(self, number: int) -> Call | None:
+        """The call of that number, ``None`` when it has been taken out."""
+        calls = self.trace.calls
+        first = self._begun - len(calls)
+        return calls[number - first] if _index(number) >= first else None
+
+    def _fill(self, call: Call, said: Any, fields: tuple[tuple[str, Any] | None, ...]) -> None:
         texts, extended = self._texts, stored.EXTENDED
-        for name, value in zip(names, msgspec.structs.astuple(said)):
-            if name is None:
+        for field, value in zip(fields, msgspec.structs.astuple(said)):
+            if field is None or value is field[1]:
                 continue
+            name = field[0]
             if type(value) is str:
                 # The same object for equal texts: a million calls have few different names.
                 value = texts.setdefault(value, value)
-            elif value and name in extended:
+            elif name in extended:
                 value = msgspec.convert(value, extended[name])
             setattr(call, name, value)
 

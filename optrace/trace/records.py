@@ -152,10 +152,11 @@ def tensors_in(tree: Any) -> list[TensorRef]:
     stack = [tree]
     while stack:
         item = stack.pop()
-        if isinstance(item, TensorRef):
+        kind = type(item)
+        if kind is TensorRef:
             found.append(item)
-        elif isinstance(item, (list, tuple)):
+        elif kind is list or kind is tuple:
             stack.extend(reversed(item))
-        elif isinstance(item, dict):
-            stack.extend(reversed(list(item.values())))
+        elif kind is dict:
+            stack.extend(reversed(item.values()))
     return found

@@ -65,7 +65,7 @@ class trace:
             self._trace.meta["ended"] = f"{type(error).__name__}: {text_of(error)}"
         self._detach()
         try:
-            promote(self._trace)
+            promote(self._trace.calls)
         except Exception as error:
             self._trace.count_error("naming", error)
         if os.getpid() == self._process:

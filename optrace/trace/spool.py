@@ -23,6 +23,9 @@ SMALL = 1 << 15
 # Bytes that wait to be written at most; then calls wait for the disk.
 MAX_WAITING = 256 << 20
 
+# After so many calls no fingerprint waits any longer.
+FLUSH = 2048
+
 Key = tuple[int, int]
 
 
@@ -48,6 +51,8 @@ class Spool:
     def end(self, call: Call) -> None:
         self._names[call.id] = (call.api, call.via)
         self.writer.end(call)
+        if call.id % FLUSH == 0:
+            self._write_stats()
 
     def stats(self, key: Key, found: Fingerprint) -> None:
         self.writer.stats(key, found)
@@ -94,8 +99,7 @@ class Spool:
         if self._thread is not None:
             self._thread.join()
         trace, writer = self._trace, self.writer
-        for key, found in trace.fingerprints.finish():
-            writer.stats(key, found)
+        self._write_stats()
         for call in trace.calls:
             if self._names.get(call.id, (call.api, call.via)) != (call.api, call.via):
                 writer.rename(call)
@@ -104,6 +108,10 @@ class Spool:
                 f"{writer.left_out} values were not stored: no room on the disk, or a dtype of its own"
             ] += 1
         writer.finish(trace.full_meta(), trace.outputs, trace.errors)
+
+    def _write_stats(self) -> None:
+        for key, found in self._trace.fingerprints.finish():
+            self.writer.stats(key, found)
 
     # -- the background thread -------------------------------------------------------------------
 

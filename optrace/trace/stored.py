@@ -78,25 +78,26 @@ _ALWAYS = (Fields, Meta, Tensor, SourceLine, Name, Stats, Value, Finish)
 _TYPES = {f.name: f.type for f in msgspec.structs.fields(Call)} | dict.fromkeys(EXTENDED, Any)
 
 
+_BLANK = Call(0, "", "", [], {})
+
+
 class Kinds:
     """Every kind of record of one file. ``call`` and ``end`` have the fields that the file announces.
 
-    Fields that this version does not know are decoded and passed over.
+    ``at_start`` and ``at_end``: name and default of each of them, ``None`` for those that this version does
+    not know: they are decoded and passed over.
     """
 
     def __init__(self, fields: Fields) -> None:
-        self.start_names = _known(fields.at_start)
-        self.end_names = _known(fields.at_end)
+        self.at_start = _known(fields.at_start)
+        self.at_end = _known(fields.at_end)
         self.Call = msgspec.defstruct(
             "Call",
-            [("id", int), ("site", int), ("fields", self._struct("Start", self.start_names))],
+            [("id", int), ("site", int), ("fields", _struct("Start", self.at_start))],
             bases=(_Record,), tag="call",
         )  # fmt: skip
         self.End = msgspec.defstruct(
-            "End",
-            [("id", int), ("fields", self._struct("Stop", self.end_names))],
-            bases=(_Record,),
-            tag="end",
+            "End", [("id", int), ("fields", _struct("Stop", self.at_end))], bases=(_Record,), tag="end"
         )
 
     @property
@@ -106,12 +107,12 @@ class Kinds:
             union = union | kind
         return union
 
-    @staticmethod
-    def _struct(name: str, known: tuple[str | None, ...]) -> type[msgspec.Struct]:
-        columns = [(k, _TYPES[k]) if k else (f"unknown_{i}", Any) for i, k in enumerate(known)]
-        return msgspec.defstruct(name, columns, bases=(_Record,))
+
+def _struct(name: str, fields: tuple[tuple[str, Any] | None, ...]) -> type[msgspec.Struct]:
+    columns = [(f[0], _TYPES[f[0]]) if f else (f"unknown_{i}", Any) for i, f in enumerate(fields)]
+    return msgspec.defstruct(name, columns, bases=(_Record,))
 
 
-def _known(names: list[str]) -> tuple[str | None, ...]:
-    """The names, ``None`` in place of those that are not ours."""
-    return tuple(name if name in _TYPES and name not in ("id", "site") else None for name in names)
+def _known(names: list[str]) -> tuple[tuple[str, Any] | None, ...]:
+    known = [name if name in _TYPES and name not in ("id", "site") else None for name in names]
+    return tuple((name, getattr(_BLANK, name)) if name else None for name in known)
