@@ -75,7 +75,7 @@ class Graph:
                 continue
             for key in made:
                 makers.setdefault(key, []).append(call)
-            if call.parent != -1 and call.parent not in opened or call.id in opened:
+            if (call.parent != -1 and call.parent not in opened) or call.id in opened:
                 continue
             index = len(self.nodes)
             node = Node(index, call, unique(read), unique(k for k in made if k not in read))
