@@ -175,7 +175,8 @@ class Comparison:
             return
         saved = self.forced.env
         values = {r.key: self.base_trace.value(b) for (_, r), (_, b) in zip(mine, theirs)}
-        self.forced.env = {**saved, **{k: v for k, v in values.items() if v is not None}}
+        self.forced.env = saved.over()
+        self.forced.env.update({k: v for k, v in values.items() if v is not None})
         try:
             found = differing_arguments(
                 self.forced, node, raw_key, base, self.base_trace.value(self.base.refs[base_key])

@@ -6,7 +6,7 @@ what a call gets wrong here, it gets wrong by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,10 @@ from optrace.align.graph import Graph, Key, Node
 from optrace.align.index import Match, ValueIndex, is_weak
 from optrace.diagnose import replay
 from optrace.diagnose.arguments import moves
+from optrace.diagnose.environment import Environment
 from optrace.diagnose.replay import Replayer, Unreplayable
 from optrace.ops import same_job
+from optrace.trace.arrays import Arrays
 
 
 class Forced(Correspondence):
@@ -27,8 +29,8 @@ class Forced(Correspondence):
         super().__init__(base, raw, outputs)
         self.index = index
         self.replayer = Replayer(raw.trace)
-        self.env: dict[Key, np.ndarray] = {}
-        self.own: dict[Key, np.ndarray] = {}
+        self.env = Environment(base.trace)
+        self.own: MutableMapping[Key, np.ndarray] = Arrays()
         for ref in raw.leaves:
             self._leaf(ref.key)
 
@@ -116,10 +118,7 @@ class Forced(Correspondence):
         self.matches[key] = found
         if found:
             best = found[0]
-            base = self.base.trace.value(self.base.refs[best.key])
-            assert base is not None
-            forced = best.layout.apply(base)
-            self.env[key] = forced if forced.dtype == value.dtype else forced.astype(value.dtype)
+            self.env.follow(key, best.key, best.layout, value.dtype)
         else:
             self.env[key] = value
 

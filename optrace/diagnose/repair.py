@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -159,8 +160,8 @@ def judge(forced: Forced, hypothesis: Hypothesis) -> Verdict:
     if value is None:
         return Verdict(hypothesis, 0, 1)
     saved = forced.env, forced.matches, forced.repairs, forced.own, forced.unreplayable
-    forced.env, forced.matches = dict(saved[0]), dict(saved[1])
-    forced.repairs, forced.own, forced.unreplayable = dict(saved[2]), dict(saved[3]), dict(saved[4])
+    forced.env, forced.matches = saved[0].over(), dict(saved[1])
+    forced.repairs, forced.own, forced.unreplayable = dict(saved[2]), ChainMap({}, saved[3]), dict(saved[4])
     forced.repairs[hypothesis.raw_key] = Repair(hypothesis.base_key, value)
     forced.env[hypothesis.raw_key] = value
     forced.matches.pop(hypothesis.raw_key, None)

@@ -7,7 +7,7 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from optrace.frameworks.base import Framework
 from optrace.frameworks.views import view_of
+from optrace.trace.arrays import Arrays
 from optrace.trace.fingerprint import Fingerprints, fingerprint
 from optrace.trace.records import Call, Fingerprint, TensorRef
 
@@ -38,7 +39,7 @@ class Trace:
             raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
         self.level = level
         self.calls: list[Call] = []
-        self.values: dict[tuple[int, int], Any] = {}
+        self.values: MutableMapping[tuple[int, int], Any] = Arrays()
         self.fingerprints = Fingerprints()
         self.functions: dict[str, Callable[..., Any]] = {}
         self.outputs: Any = None

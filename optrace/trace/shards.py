@@ -11,6 +11,7 @@ import math
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -146,9 +147,10 @@ def _checksum(raw: np.ndarray) -> int:
 class ShardReader:
     """Reads values where they are asked for; keeps the most recent ones."""
 
-    def __init__(self, folder: Path, places: dict[tuple[int, int], Place]) -> None:
+    def __init__(self, folder: Path, places: dict[tuple[int, int], Place], cache: int = CACHE_BYTES) -> None:
         self._folder = folder
         self.places = places
+        self._room = cache
         self._files: dict[int, int] = {}
         self._cache: OrderedDict[tuple[int, int], np.ndarray] = OrderedDict()
         self._cached = 0
@@ -167,11 +169,17 @@ class ShardReader:
             if found is None:
                 found = self._cache[key] = self._read(place)
                 self._cached += found.nbytes
-                while self._cached > CACHE_BYTES and len(self._cache) > 1:
+                while self._cached > self._room and len(self._cache) > 1:
                     self._cached -= self._cache.popitem(last=False)[1].nbytes
             else:
                 self._cache.move_to_end(key)
             return found
+
+    def forget(self, key: tuple[int, int]) -> None:
+        """Hold no copy of the value in memory."""
+        with self._lock:
+            found = self._cache.pop(key, None)
+            self._cached -= found.nbytes if found is not None else 0
 
     def _read(self, place: Place) -> np.ndarray:
         path = self._folder / shard_name(place.shard)
@@ -199,6 +207,7 @@ class ShardReader:
             view[: len(part)] = part
             view, offset = view[len(part) :], offset + len(part)
 
-    def __del__(self) -> None:
+    # Bound early: at the interpreter's end the module may be gone first.
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
         for file in self._files.values():
-            os.close(file)
+            close(file)
