@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,23 @@ def sides(base_model: Any, raw_model: Any, inputs: Any) -> tuple[Any, Any]:
     if isinstance(inputs, (tuple, list)) and len(inputs) == 2 and any(_is_set(i) for i in inputs):
         return inputs[0], inputs[1]
     return inputs, inputs
+
+
+class Arguments(NamedTuple):
+    """Positional and keyword arguments of one call: the form of ``inputs`` that needs no guess."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def call_arguments(framework: Framework, inputs: Any) -> Arguments:
+    """Inputs of one side as arguments, with numpy arrays as fresh tensors of its framework."""
+    if isinstance(inputs, Arguments):
+        return Arguments(to_framework(framework, tuple(inputs.args)), to_framework(framework, inputs.kwargs))
+    fed = to_framework(framework, inputs)
+    if isinstance(fed, dict):
+        return Arguments((), fed)
+    return Arguments(tuple(fed) if isinstance(fed, (tuple, list)) else (fed,), {})
 
 
 def _is_set(side: Any) -> bool:
@@ -62,10 +79,7 @@ def mode(framework: Framework, model: Any, train: bool | None) -> Iterator[None]
 def run_model(model: Any, inputs: Any, train: bool | None = False, level: str = "full") -> Trace:
     """The trace of one forward call of ``model``; its generator state and modes are restored."""
     framework = frameworks.of_module(model)
-    fed = to_framework(framework, inputs)
-    args, kwargs = (
-        ((), fed) if isinstance(fed, dict) else (fed if isinstance(fed, (tuple, list)) else (fed,), {})
-    )
+    args, kwargs = call_arguments(framework, inputs)
     session = trace(level=level, frameworks=[framework.name])
     state = framework.rng_state()
     try:

@@ -53,6 +53,13 @@ class PaddleTraining(Training):
     def hook(self, tensor: Any, told: Callable[[Any], None]) -> Callable[[], None]:
         return tensor.register_hook(told).remove  # type: ignore[no-any-return]
 
+    def redirect(self, tensor: Any, change: Callable[[Any], Any]) -> Callable[[], None]:
+        return self.hook(tensor, change)
+
+    def substitute(self, tensor: Any, array: np.ndarray | None) -> Any:
+        # What a hook on the result of a PyLayer returns is lost; on a clone's it is not.
+        return (tensor if array is None else _Substitute.apply(tensor, array)).clone()
+
     def patch(self, receive: Receive) -> Patch:
         return _Patch(receive)
 
@@ -107,6 +114,20 @@ class PaddleTraining(Training):
 
     def zero_grad(self, optimizer: Any) -> None:
         optimizer.clear_grad()
+
+
+class _Substitute(paddle.autograd.PyLayer):
+    """Other values, the same gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Any, array: np.ndarray) -> Any:
+        framework = loaded("paddle")
+        assert framework is not None
+        return framework.from_numpy(array).astype(tensor.dtype).reshape(tensor.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0]
 
 
 class _Patch(Patch):

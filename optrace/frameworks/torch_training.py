@@ -53,6 +53,12 @@ class TorchTraining(Training):
             handle = tensor.register_hook(told)
         return handle.remove  # type: ignore[no-any-return]
 
+    def redirect(self, tensor: Any, change: Callable[[Any], Any]) -> Callable[[], None]:
+        return self.hook(tensor, change)
+
+    def substitute(self, tensor: Any, array: np.ndarray | None) -> Any:
+        return _Substitute.apply(tensor, array)
+
     def patch(self, receive: Receive) -> Patch:
         return _Patch(receive)
 
@@ -103,6 +109,22 @@ class TorchTraining(Training):
 
     def zero_grad(self, optimizer: Any) -> None:
         optimizer.zero_grad()
+
+
+class _Substitute(torch.autograd.Function):
+    """Other values, the same gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Any, array: np.ndarray | None) -> Any:
+        if array is None:
+            return tensor.detach().clone()
+        framework = loaded("torch")
+        assert framework is not None
+        return framework.from_numpy(array).to(tensor.device, tensor.dtype).reshape(tensor.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0], None
 
 
 class _Patch(Patch):

@@ -50,6 +50,14 @@ class Training(ABC):
         """Whether a gradient may reach ``tensor`` and can be seen there."""
 
     @abstractmethod
+    def redirect(self, tensor: Any, change: Callable[[Any], Any]) -> Callable[[], None]:
+        """Replace each gradient that reaches ``tensor`` by what ``change`` returns; returns the undo."""
+
+    @abstractmethod
+    def substitute(self, tensor: Any, array: np.ndarray | None) -> Any:
+        """A new tensor through which gradients flow to ``tensor``, with its values or those of ``array``."""
+
+    @abstractmethod
     def patch(self, receive: Receive) -> Patch:
         """While applied, custom autograd functions and tensors' ``register_hook`` are reported."""
 

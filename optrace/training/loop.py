@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from optrace import frameworks
-from optrace.diagnose.run import mode, to_framework
+from optrace.diagnose.run import call_arguments, mode
 from optrace.errors import InputError, ModelError
 from optrace.frameworks.base import Framework
 from optrace.frameworks.training import training_of
@@ -65,10 +65,7 @@ def _step(
     training = training_of(framework.name)
     if optimizer is not None:
         training.zero_grad(optimizer)
-    fed = to_framework(framework, batch)
-    args, kwargs = (
-        ((), fed) if isinstance(fed, dict) else (fed if isinstance(fed, (tuple, list)) else (fed,), {})
-    )
+    args, kwargs = call_arguments(framework, batch)
     output = model(*args, **kwargs)
     loss = session.in_phase("loss", loss_fn, output) if loss_fn is not None else output
     if not framework.is_tensor(loss) or int(np.prod(tuple(loss.shape))) != 1:

@@ -10,7 +10,7 @@ import numpy as np
 
 from optrace import frameworks
 from optrace.align.values import as_float, epsilon
-from optrace.diagnose.run import mode, to_framework
+from optrace.diagnose.run import call_arguments, mode
 
 # A model's depth multiplies rounding: what a wrong weight does is far beyond this many units.
 _UNITS = 2000.0
@@ -35,10 +35,7 @@ def forward(model: Any, inputs: Any) -> list[np.ndarray]:
     Raises what the model raises; modes and the generator are restored either way.
     """
     framework = frameworks.of_module(model)
-    fed = to_framework(framework, inputs)
-    args, kwargs = (
-        ((), fed) if isinstance(fed, dict) else (fed if isinstance(fed, (tuple, list)) else (fed,), {})
-    )
+    args, kwargs = call_arguments(framework, inputs)
     state = framework.rng_state()
     try:
         with framework.no_grad(), mode(framework, model, False), framework.unfused():
