@@ -112,6 +112,9 @@ class PaddleTraining(Training):
             grads = paddle.grad([r for r, _ in pairs], leaves, given, allow_unused=True)
         return [None if g is None else framework.to_numpy(g) for g in grads]
 
+    def rank(self) -> int:
+        return int(paddle.distributed.get_rank())
+
     def zero_grad(self, optimizer: Any) -> None:
         optimizer.clear_grad()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -106,6 +107,11 @@ class TorchTraining(Training):
                 allow_unused=True,
             )
         return [None if g is None else framework.to_numpy(g) for g in grads]
+
+    def rank(self) -> int:
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return int(torch.distributed.get_rank())
+        return int(os.environ.get("RANK", 0))
 
     def zero_grad(self, optimizer: Any) -> None:
         optimizer.zero_grad()

@@ -79,6 +79,10 @@ class Training(ABC):
         """Gradients of ``function`` at ``inputs`` for the given gradients of its results."""
 
     @abstractmethod
+    def rank(self) -> int:
+        """The number of this process among those that train together; 0 where it is the only one."""
+
+    @abstractmethod
     def zero_grad(self, optimizer: Any) -> None:
         """Clear the gradients of the optimizer's parameters."""
 

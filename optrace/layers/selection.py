@@ -36,6 +36,7 @@ class Selection:
         self.framework = frameworks.of_module(model)
         self.skip_wrappers = skip_wrappers
         self.mapped: list[str] = []
+        self.unassigned: set[str] = set()  # whose parameters are not compared
         self._black: set[str] = set()
         self._white: set[str] | None = None
         self.modules = dict(self.framework.named_modules(model))
@@ -43,6 +44,7 @@ class Selection:
     def black(self, layers: Any, mode: Mode = "all") -> None:
         """Leave layers out: objects or names, one or several."""
         self._black |= self._meant(layers, mode)
+        self.unassigned |= self._meant(layers, mode)
 
     def white(self, layers: Any, mode: Mode = "self") -> None:
         """Look at nothing but these (and those of earlier calls)."""
@@ -51,6 +53,10 @@ class Selection:
     def map(self, layers: Any) -> None:
         """Look at these as wholes."""
         self.mapped = [self.path(layer) for layer in _several(layers)]
+
+    def unassign(self, layers: Any, mode: Mode = "self") -> None:
+        """Leave the parameters of layers out of what is compared."""
+        self.unassigned |= self._meant(layers, mode)
 
     def of_class(self, kind: type | tuple[type, ...]) -> list[Any]:
         """The layers of a class, in the order of the tree."""

@@ -39,3 +39,9 @@ def registered(base_framework: str, raw_framework: str) -> dict[tuple[str, str],
 def find(base_layer: Any, raw_layer: Any, frameworks: tuple[str, str]) -> Callable[[Any, Any], Any] | None:
     """The function for two layers, by their own classes' names."""
     return registered(*frameworks).get((type(base_layer).__name__, type(raw_layer).__name__))
+
+
+def classes(framework: str, side: str) -> set[str]:
+    """Classes of ``framework`` that a function is registered for on ``side`` (``"base"`` or ``"raw"``)."""
+    keys = [key[:2] if side == "base" else key[2:] for key in _registered]
+    return {name for own, name in keys if own == framework}
