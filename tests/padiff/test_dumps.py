@@ -114,7 +114,9 @@ def test_recomputation_and_half_precision(array: np.ndarray) -> None:
     for proxy, given in ((whole, torch.as_tensor(array)), (half, torch.as_tensor(array).bfloat16())):
         run(proxy, given)
     assert check_report(whole.dump_path, half.dump_path) is True
-    assert check_report(whole.dump_path, half.dump_path, cfg={"atol": 1e-6, "compare_mode": "strict"}) is False
+    assert (
+        check_report(whole.dump_path, half.dump_path, cfg={"atol": 1e-6, "compare_mode": "strict"}) is False
+    )
 
 
 def test_nothing_is_compared_with_itself(array: np.ndarray) -> None:
