@@ -11,7 +11,12 @@ from optrace import frameworks
 from optrace.diagnose.compare import Comparison
 from optrace.diagnose.recorded import RecordedComparison
 from optrace.diagnose.run import run_model, sides
-from optrace.errors import ComparisonError
+from optrace.errors import ComparisonError, InputError
+from optrace.layers import LayerReport, compare_layers
+from optrace.layers.closeness import CompareMode, Tolerance
+from optrace.layers.compare import mean_loss
+from optrace.layers.findings import Phase
+from optrace.layers.parameters import clear_gradients
 from optrace.trace.model import Trace
 from optrace.trace.stream import Stream, is_long
 
@@ -122,8 +127,8 @@ def auto_diff(
     steps: int = 1,
     atol: float | None = None,
     rtol: float | None = None,
-    compare_mode: str = "strict",
-    diff_phase: str = "both",
+    compare_mode: CompareMode = "strict",
+    diff_phase: Phase = "both",
     single_step: bool = False,
     layer_map: Any = None,
     train: bool | None = False,
@@ -131,15 +136,37 @@ def auto_diff(
     """Run both models on the same inputs and name every cause of a difference.
 
     ``inputs``: a dict (or tuple) of numpy arrays for both, or a pair ``(base_inputs, raw_inputs)``.
+    ``diff_phase``: ``"forward"`` runs neither loss nor optimizers; ``"backward"`` runs a backward pass (of the
+    mean of the outputs without ``loss_fns``) and tells only what differs behind the forward pass.
+    ``single_step`` also compares layer by layer, each layer of raw on what base's layer got; ``layer_map`` too,
+    with the paired layers (``{base layer: raw layer}``, objects or names) as wholes: see ``report.layers``.
+    ``compare_mode`` is that of layers: ``"strict"`` holds every element to ``atol`` and ``rtol``, ``"mean"`` also
+    lets pass what rounding explains.
     ``auto_init`` carries base's weights over first. ``train``: false compares in eval mode, true in
     train mode with base's random draws fed to raw, ``None`` leaves the modes; the models' modes are restored. Raises
     ``InputError`` when
     a model can't take the inputs and ``ModelError`` (with ``.trace``) when it raises.
     """
+    tolerance = Tolerance(atol, rtol, compare_mode)
+    if diff_phase not in ("forward", "backward", "both"):
+        raise InputError(f"diff_phase {diff_phase!r} is not one of 'forward', 'backward', 'both'")
+    if diff_phase == "forward":
+        loss_fns, optimizers, steps = None, None, 1
+    if diff_phase == "backward" and loss_fns is None:
+        loss_fns = (mean_loss, mean_loss)
     if auto_init and (_has_state(base_model) or _has_state(raw_model)):
         from optrace.weights import assign_weight
 
         assign_weight(base_model, raw_model, inputs, layer_map=layer_map)
+    layers = None
+    if single_step or layer_map:
+        trained = loss_fns is not None or optimizers is not None
+        layers = compare_layers(
+            base_model, raw_model, inputs, loss_fns=loss_fns, tolerance=tolerance,
+            phase=diff_phase if trained else "forward", layer_map=layer_map, single_step=single_step, train=train,
+        )  # fmt: skip
+        clear_gradients(base_model)
+        clear_gradients(raw_model)
     base_inputs, raw_inputs = sides(base_model, raw_model, inputs)
     if loss_fns is not None or optimizers is not None or steps > 1:
         from optrace.training.loop import run_training
@@ -149,8 +176,18 @@ def auto_diff(
         base = run_training(base_model, base_inputs, base_loss, base_optimizer, steps, train)
         with _replaying(base, train):
             raw = run_training(raw_model, raw_inputs, raw_loss, raw_optimizer, steps, train)
-        return diff(base, raw, rtol, atol)
+        return _with_layers(diff(base, raw, rtol, atol), layers, diff_phase)
     base = run_model(base_model, base_inputs, train)
     with _replaying(base, train):
         raw = run_model(raw_model, raw_inputs, train)
-    return diff(base, raw, rtol, atol)
+    return _with_layers(diff(base, raw, rtol, atol), layers, diff_phase)
+
+
+def _with_layers(report: Report, layers: LayerReport | None, phase: str) -> Report:
+    """Add what the layers show; calls explain a layer, so it is a finding only where none of them did."""
+    if phase == "backward":
+        report.findings = [f for f in report.findings if f.stage != "forward"]
+    report.layers = layers
+    if layers is not None and not report.findings:
+        report.findings += [f.as_finding(report.base, report.raw) for f in layers.findings]
+    return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -51,7 +52,14 @@ class PaddleTraining(Training):
         return not tensor.stop_gradient and bool(tensor._is_initialized())
 
     def hook(self, tensor: Any, told: Callable[[Any], None]) -> Callable[[], None]:
-        return tensor.register_hook(told).remove  # type: ignore[no-any-return]
+        handle = tensor.register_hook(told)
+
+        def undo() -> None:
+            with warnings.catch_warnings():  # paddle warns where the graph, and the hook with it, has gone
+                warnings.simplefilter("ignore", RuntimeWarning)
+                handle.remove()
+
+        return undo
 
     def redirect(self, tensor: Any, change: Callable[[Any], Any]) -> Callable[[], None]:
         return self.hook(tensor, change)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from optrace import frameworks
 from optrace.diagnose.run import call_arguments, mode, sides
 from optrace.errors import ComparisonError, InputError, ModelError
 from optrace.layers.closeness import Tolerance
+from optrace.layers.draws import Draws
 from optrace.layers.findings import Phase, judge
 from optrace.layers.open import opener
 from optrace.layers.pairing import pair
@@ -50,19 +52,19 @@ def compare_layers(
     fed = sides(base_model, raw_model, inputs)
     losses = loss_fns or (None, None)
     backward = phase != "forward"
-    base = run_layers(
-        selections[0], fed[0], losses[0], backward, train, Alias(selections[0]) if single_step else None
-    )
+    draws = Draws(selections[0].framework, base_model, train)
+    alias = Alias(selections[0]) if single_step else None
+    base = run_layers(selections[0], fed[0], losses[0], backward, train, alias, draws.recorded())
     grads = gradients(base_model) if backward else {}
-    step = _step(selections[1], fed[1], base, pairs, train) if single_step else None
-    raw = run_layers(selections[1], fed[1], losses[1], backward, train, step)
+    step = _step(selections[1], fed[1], base, pairs, train, draws) if single_step else None
+    raw = run_layers(selections[1], fed[1], losses[1], backward, train, step, draws.replayed())
     if not base.roots or not raw.roots:
         raise ComparisonError("a model did not run, so there is nothing to compare")
     report = judge(base, raw, tolerance, phase, pairs, stepped=single_step)
     if backward:
         judge_parameters(report, grads, gradients(raw_model), tolerance or Tolerance(), "gradient")
     for finding in report.findings:
-        finding.opener = opener(finding, selections)
+        finding.opener = opener(finding, selections, train)
     return report
 
 
@@ -73,8 +75,12 @@ def run_layers(
     backward: bool = True,
     train: bool | None = False,
     stepper: Stepper | None = None,
+    around: AbstractContextManager[Any] | None = None,
 ) -> LayerRun:
-    """One forward run, and one backward, of one model; its modes and generator state are restored."""
+    """One forward run, and one backward, of one model; its modes and generator state are restored.
+
+    The forward run is made inside ``around``.
+    """
     framework, model = selection.framework, selection.model
     run = LayerRun(type(model).__name__, framework.name, layer_map=list(selection.mapped))
     args, kwargs = call_arguments(framework, inputs)
@@ -83,7 +89,7 @@ def run_layers(
         if backward:
             clear_gradients(model)
         with mode(framework, model, train), framework.unfused():
-            with Recorder(selection, run, stepper):
+            with around or nullcontext(), Recorder(selection, run, stepper):
                 output = model(*args, **kwargs)
             if backward:
                 (loss(output) if loss is not None else mean_loss(output)).backward()
@@ -100,12 +106,17 @@ def run_layers(
 
 
 def _step(
-    selection: Selection, inputs: Any, base: LayerRun, layer_map: list[tuple[str, str]], train: bool | None
+    selection: Selection,
+    inputs: Any,
+    base: LayerRun,
+    layer_map: list[tuple[str, str]],
+    train: bool | None,
+    draws: Draws,
 ) -> Step:
     """Run raw once as it is, to see which of its layers correspond to base's; its buffers are restored."""
     framework, model = selection.framework, selection.model
     buffers = [(b, framework.to_numpy(b)) for _, b in framework.named_buffers(model)]
-    first = run_layers(selection, inputs, backward=False, train=train)
+    first = run_layers(selection, inputs, backward=False, train=train, around=draws.replayed())
     for buffer, values in buffers:
         framework.assign(buffer, values)
     return Step(selection, list(first.walk()), pair(base, first, layer_map))

@@ -19,6 +19,7 @@ Arrays = Sequence[np.ndarray | None]
 
 # What comes out of a layer may be this many times further apart than what went in.
 _GROWTH = 50.0
+_WHAT = {"inputs": "what goes into", "output_grads": "the gradient that comes back to"}
 
 
 def judge(
@@ -100,9 +101,8 @@ class _Judgement:
                 continue
             if not agree and id(outer) not in told | ahead:
                 told.add(id(outer))
-                what = "what goes into" if stage == "forward" else "the gradient that comes back to"
                 found = furthest(*_by_shape(getattr(p[0], given), getattr(p[1], given)))
-                text = f"{what} {p[0].name} differs by code outside any layer that was compared: "
+                text = f"{_WHAT[given]} {p[0].name} differs by code outside any layer that was compared: "
                 text += f"max {found.max_abs:.2g}, relative L2 {found.rel_l2:.2g}"
                 self._add(by_base[id(outer)], stage, text)
             if not self.stepped and not self._agree(getattr(p[0], made), getattr(p[1], made)):
@@ -157,7 +157,16 @@ class _Judgement:
         where = (
             "given equal " + ("inputs" if given == "inputs" else "gradients") if own else "as the runs showed"
         )
-        return f"{what} differ {where}: max {found.max_abs:.2g}, relative L2 {found.rel_l2:.2g}"
+        text = f"{what} differ {where}: max {found.max_abs:.2g}, relative L2 {found.rel_l2:.2g}"
+        return text if not own else text + self._first_inside(p, given)
+
+    def _first_inside(self, p: Pair, given: str) -> str:
+        """The layer inside a pair before which, by code of the pair's own, the two part."""
+        inside = {id(c) for c in p[0].walk() if c is not p[0]}
+        for a, b in self.pairs if given == "inputs" else self.pairs[::-1]:
+            if id(a) in inside and not self._agree(getattr(a, given), getattr(b, given), True):
+                return f"; {_WHAT[given]} {a.name} differs first"
+        return ""
 
     def _add(self, p: Pair, stage: Direction, message: str) -> None:
         name = "outputs" if stage == "forward" else "input_grads"

@@ -14,9 +14,14 @@ from optrace.errors import ComparisonError
 from optrace.layers.records import LayerCall, Slot
 from optrace.layers.report import LayerFinding
 from optrace.layers.selection import Selection
+from optrace.randomness import replay_random
+from optrace.randomness.again import install
+from optrace.randomness.pairing import pair
 
 
-def opener(finding: LayerFinding, selections: tuple[Selection, Selection]) -> Callable[[], list[Finding]]:
+def opener(
+    finding: LayerFinding, selections: tuple[Selection, Selection], train: bool | None
+) -> Callable[[], list[Finding]]:
     """What ``finding.open`` runs."""
 
     def run() -> list[Finding]:
@@ -28,7 +33,11 @@ def opener(finding: LayerFinding, selections: tuple[Selection, Selection]) -> Ca
                 f"{finding.raw.name or 'the model'} of raw {len(finding.raw.inputs)}: base's can't be given to raw"
             )
         calls = (finding.base, finding.raw)
-        base, raw = (run_model(m, _arguments(c, arrays), train=None) for m, c in zip(layers, calls))
+        base = run_model(layers[0], _arguments(calls[0], arrays), train)
+        with replay_random(base):
+            raw = run_model(layers[1], _arguments(calls[1], arrays), train)
+        install()
+        pair(base, raw)
         return Comparison(base, raw).run()[0]
 
     return run

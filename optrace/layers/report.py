@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from optrace.align.values import Difference
-from optrace.diagnose.findings import Finding
+from optrace.diagnose.findings import Error, ErrorFigures, Finding
 from optrace.layers.records import LayerCall, LayerRun
+from optrace.trace.model import Trace
+from optrace.trace.records import Call
 
 Stage = Literal["forward", "backward", "weight", "gradient"]
 
@@ -33,6 +35,19 @@ class LayerFinding:
     def open(self) -> list[Finding]:
         """The findings among the ops inside this layer; raises what running the layer raises."""
         return self.opener() if self.opener is not None else []
+
+    def as_finding(self, base: Trace, raw: Trace) -> Finding:
+        """The same as a finding of calls: the last call made inside the layer stands for it."""
+        figures = ErrorFigures(*self.error[:4], self.error.note)
+        return Finding(
+            "weight" if self.stage == "weight" else "value",
+            f"layer {self.raw.name or self.raw.kind}: {self.message}",
+            "forward" if self.stage in ("forward", "weight") else "backward",
+            base=_last_call(base, self.base.name),
+            raw=_last_call(raw, self.raw.name),
+            parameter=self.parameter,
+            error=Error(observed=figures),
+        )
 
 
 @dataclass
@@ -79,6 +94,13 @@ class LayerReport:
                 lines += ["", f"{title}: {run.model} ({run.framework})"]
                 lines += [line for root in run.roots for line in draw(root, marked, paired)]
         return "\n".join(lines)
+
+
+def _last_call(trace: Trace, layer: str) -> Call | None:
+    inside = (
+        c for c in reversed(trace.calls) if c.module == layer or (c.module or "").startswith(f"{layer}.")
+    )
+    return next(inside, None) if layer else next(reversed(trace.calls), None)
 
 
 def _named(call: LayerCall) -> str:

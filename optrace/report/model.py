@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 from optrace.diagnose.findings import Evidence, Finding, Warn
 
 if TYPE_CHECKING:
+    from optrace.layers.report import LayerReport
     from optrace.trace.model import Trace
 
 
 class Report:
     """Verdict, findings (most upstream first), warnings, random calls, alignment and evidence.
 
-    ``bool(report)`` is true when the two sides are aligned.
+    ``bool(report)`` is true when the two sides are aligned. ``layers`` is the comparison layer by layer,
+    where one was asked for.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Report:
         self.evidence = evidence
         self.alignment = alignment
         self.random_ops = random_ops or []
+        self.layers: LayerReport | None = None
 
     def __bool__(self) -> bool:
         return not self.findings
@@ -45,7 +48,8 @@ class Report:
     def __str__(self) -> str:
         from optrace.report.terminal import render
 
-        return render(self, color=False)
+        text = render(self, color=False)
+        return text if self.layers is None or self.layers else f"{text}\n\nLayers\n{self.layers}"
 
     def to_json(self, path: str | Path) -> None:
         """Write the report as JSON (schema in ``docs/report-json.md``)."""
