@@ -11,7 +11,8 @@ import typer
 import optrace
 from optrace.cli.output import fail, note
 from optrace.cli.script import Program, print_exception
-from optrace.trace.arguments import text_of
+from optrace.report.text import counted
+from optrace.trace.store import is_trace
 
 _VALUED = frozenset({"-o", "--out", "--level"})
 
@@ -34,11 +35,15 @@ def command(
     module: Annotated[
         str, typer.Option("-m", "--module", metavar="MODULE", help="Run a module, as python -m does.")
     ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the trace that DIR holds from an earlier run.")
+    ] = False,
 ) -> None:
     """Run a program unmodified and record every call that it makes to torch and paddle.
 
     Its output, its exit status and its exceptions are its own. The trace is written also when it
-    fails, up to the call where it did.
+    fails, up to the call where it did. A trace in the folder that -o names is replaced with --force
+    only; NAME.optrace always holds the latest run.
 
     \b
     Examples:
@@ -54,6 +59,8 @@ def command(
     target, arguments = (module, words) if module else (words[0], words[1:])
     code = Program(target, arguments, as_module=bool(module))
     folder = out or Path(f"{module.rpartition('.')[2] or Path(target).stem}.optrace")
+    if out is not None and not force and is_trace(out):
+        fail(f"{out} holds the trace of an earlier run; name another folder, or replace it with --force")
     raise SystemExit(_traced(code, folder, level))
 
 
@@ -61,20 +68,22 @@ def _traced(program: Program, folder: Path, level: str) -> int | str | None:
     status: int | str | None = 0
     failure: BaseException | None = None
     program.prepare()
-    with optrace.trace(level=level, out=folder) as trace:
+    session = optrace.trace(level=level, out=folder)
+    session.tell = note  # type: ignore[method-assign, assignment]
+    with session as trace:
         try:
             program.run()
         except SystemExit as stop:
             status = stop.code
         except BaseException as error:
             failure = error
-            trace.meta["ended"] = f"{type(error).__name__}: {text_of(error)}"
+            trace.end_with(error)
             status = 130 if isinstance(error, KeyboardInterrupt) else 1
     if failure is not None:
         print_exception(failure)
     note(f"{len(trace.calls):,} calls written to {folder}")
-    for text, count in trace.errors.items():
-        note(f"not recorded ({count} times): {text}")
+    for name, count in trace.meta.get("opaque", {}).items():
+        note(f"not traced, runs without being seen: {name} ({counted(count, 'time')})")
     if not trace.calls:
         note("the program made no call to torch or paddle that could be recorded")
     return status

@@ -94,7 +94,11 @@ def _header(folder: Path, trace: Trace) -> None:
         ("created", when),
         ("command", " ".join(meta.get("argv", ()))),
     ]
-    rows += [("not recorded", f"{text} ({count} times)") for text, count in trace.errors.items()]
+    if meta.get("ended"):
+        rows.append(
+            ("ended with", f"{meta['ended']}" + (f" at {meta['ended_at']}" if meta.get("ended_at") else ""))
+        )
+    rows += [("note", text) for text in words.unseen(trace)]
     table(rows, indent=2)
     line()
 

@@ -90,7 +90,9 @@ def ended_early(c: Correspondence) -> list[Finding]:
         error = graph.trace.meta.get("ended")
         if error and not other.trace.meta.get("ended"):
             last = graph.nodes[-1].call
-            text = f"the {side} run ended with {error}; what came after its last call was not compared"
+            place = graph.trace.meta.get("ended_at")
+            where = f" at {place}" if place else ""
+            text = f"the {side} run ended with {error}{where}; what came after {last.api} was not compared"
             raw, base = (last, None) if side == "raw" else (None, last)
             found.append(Finding("value", text, base=base, raw=raw))
     return found

@@ -63,6 +63,18 @@ def to_framework(framework: Framework, tree: Any) -> Any:
     return tree
 
 
+def model_error(what: str, error: Exception, recorded: Trace) -> ModelError:
+    """That ``what`` raised ``error``, with the user's line and, if one failed, the recorded call."""
+    ended, place = recorded.meta.get("ended"), recorded.meta.get("ended_at")
+    failed = recorded.calls[-1] if recorded.calls and recorded.calls[-1].error == ended else None
+    while failed is not None and failed.parent >= 0 and recorded.calls[failed.parent].error == ended:
+        failed = recorded.calls[failed.parent]
+    where = (f" in {failed.api}" if failed is not None else "") + (f" at {place}" if place else "")
+    wrapped = ModelError(f"{what} raised {type(error).__name__}{where}: {error}")
+    wrapped.trace = recorded  # type: ignore[assignment]
+    return wrapped
+
+
 @contextmanager
 def mode(framework: Framework, model: Any, train: bool | None) -> Iterator[None]:
     """The model in train or eval mode, every submodule's own mode restored afterwards."""
@@ -97,11 +109,7 @@ def run_model(model: Any, inputs: Any, train: bool | None = False, level: str = 
     except InputError:
         raise
     except Exception as error:
-        last = recorded.calls[-1] if recorded.calls else None
-        where = f" in {last.api} at {last.site}" if last is not None else ""
-        wrapped = ModelError(f"{type(model).__name__} raised {type(error).__name__}{where}: {error}")
-        wrapped.trace = recorded  # type: ignore[assignment]
-        raise wrapped from error
+        raise model_error(type(model).__name__, error, recorded) from error
     finally:
         framework.set_rng_state(state)
     recorded.outputs = session.record(result)

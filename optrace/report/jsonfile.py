@@ -88,6 +88,9 @@ def _side(trace: Trace) -> dict[str, Any]:
         "level": trace.level,
         "calls": len(trace.calls),
         "tracer_errors": dict(trace.errors),
+        "not_traced": dict(meta.get("opaque") or {}),
+        "ended": meta.get("ended"),
+        "ended_at": meta.get("ended_at"),
     }
 
 

@@ -60,6 +60,9 @@ def _write(console: Console, report: Report) -> None:
     console.print(_text("Evidence", "bold"))
     for line in words.evidence_lines(report.evidence):
         console.print(_item(line))
+    for side, trace in (("base", report.base), ("raw", report.raw)):
+        for line in words.unseen(trace):
+            console.print(_item(f"{side}: {line}"))
 
 
 def _finding(console: Console, index: int, finding: Finding) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from optrace.diagnose.findings import ArgumentDifference, Error, ErrorFigures, Evidence, Finding, Spread, Warn
+from optrace.trace.model import Trace
 from optrace.trace.records import Call, DtypeRef, Opaque, Site, TensorRef
 
 LONGEST = 200
@@ -181,6 +182,21 @@ def evidence_lines(evidence: Evidence) -> list[str]:
         f"{counted(evidence.base_calls, 'call')} of base: {evidence.unmatched_base:,} without counterpart",
     ]
     lines += [f"beyond comparison, {count:,}: {why}" for why, count in evidence.beyond_reasons.items()]
+    return lines
+
+
+def unseen(trace: Trace) -> list[str]:
+    """What a run did that its trace does not hold: compiled regions, and errors inside the tracer."""
+    lines = [
+        f"not traced, runs without being seen: {name} ({counted(count, 'time')})"
+        for name, count in (trace.meta.get("opaque") or {}).items()
+    ]
+    lines += [
+        f"not recorded, an error in optrace: {text} ({counted(n, 'time')})"
+        for text, n in trace.errors.items()
+    ]
+    if trace.meta.get("incomplete"):
+        lines.append(f"incomplete: {trace.meta['incomplete']}")
     return lines
 
 

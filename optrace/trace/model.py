@@ -15,6 +15,8 @@ import numpy as np
 
 from optrace.frameworks.base import Framework
 from optrace.frameworks.views import view_of
+from optrace.trace import sites
+from optrace.trace.arguments import text_of
 from optrace.trace.arrays import Arrays
 from optrace.trace.fingerprint import Fingerprints, fingerprint
 from optrace.trace.records import Call, Fingerprint, TensorRef
@@ -123,9 +125,15 @@ class Trace:
             self._add_stats(ref, array)
         return ref
 
+    def end_with(self, error: BaseException) -> None:
+        """The run ended with an exception of the program's: which, and at which of its lines."""
+        site = sites.of_error(error)
+        self.meta["ended"] = f"{type(error).__name__}: {text_of(error)}"
+        self.meta["ended_at"] = f"{site} in {site.function}" if site is not None else ""
+
     def count_error(self, where: str, error: BaseException) -> None:
         """An error of ours that was kept from the program."""
-        self.errors[f"{where}: {type(error).__name__}: {error}"[:300]] += 1
+        self.errors[f"{where}: {type(error).__name__}: {text_of(error)}"[:300]] += 1
 
     def full_meta(self) -> dict[str, Any]:
         """What is stored about the run as a whole."""

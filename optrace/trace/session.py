@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,14 @@ from optrace import frameworks as adapters
 from optrace.frameworks.base import Framework
 from optrace.intercept.hub import Hub, hub_of
 from optrace.intercept.late_import import when_ready
-from optrace.trace.arguments import text_of
 from optrace.trace.model import Trace
 from optrace.trace.naming import promote
 from optrace.trace.recorder import Recorder
 from optrace.trace.spool import Spool
 
 _lock = threading.RLock()
+# Different errors of ours that are told at the end of a trace.
+_MOST_SHOWN = 5
 
 
 class trace:
@@ -62,7 +65,7 @@ class trace:
 
     def __exit__(self, kind: Any = None, error: BaseException | None = None, *_: object) -> None:
         if error is not None and not (isinstance(error, SystemExit) and not error.code):
-            self._trace.meta["ended"] = f"{type(error).__name__}: {text_of(error)}"
+            self._trace.end_with(error)
         self._detach()
         try:
             promote(self._trace.calls)
@@ -70,6 +73,16 @@ class trace:
             self._trace.count_error("naming", error)
         if os.getpid() == self._process:
             self._close()
+            if self._trace.errors:
+                self.tell(_own_errors(self._trace.errors))
+
+    @staticmethod
+    def tell(message: str) -> None:
+        """What the person who traces should know once the trace has ended. Never raises."""
+        try:
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+        except RuntimeWarning:  # the program turns warnings into errors; this one is not its own
+            print(f"optrace: {message}", file=sys.stderr)
 
     def _close(self) -> None:
         """End the trace on disk; what goes wrong there is no error of the program's."""
@@ -83,11 +96,9 @@ class trace:
             failed = error
         if failed is not None:
             self._trace.count_error(f"writing to {self._out}", failed)
-            warnings.warn(
+            self.tell(
                 f"the trace in {self._out} ends early: {failed}; free some space, choose another folder, "
-                'or trace at level="stats"',
-                RuntimeWarning,
-                stacklevel=3,
+                'or trace at level="stats"'
             )
 
     def _detach(self) -> None:
@@ -153,3 +164,15 @@ class trace:
     def _attach_late(self, name: str) -> None:
         with _lock:
             self._attach(name)
+
+
+def _own_errors(errors: Counter[str]) -> str:
+    """Errors of ours that the program was spared, and what to do about them."""
+    shown = [f"  {text} ({count} times)" for text, count in errors.most_common(_MOST_SHOWN)]
+    if len(errors) > _MOST_SHOWN:
+        shown.append(f"  and {len(errors) - _MOST_SHOWN} more in the trace's errors")
+    return (
+        f"the trace lacks something: {sum(errors.values())} errors inside the tracer (the program was not affected)\n"
+        + "\n".join(shown)
+        + '\nwhat else the trace holds is right; level="meta" looks at less, and "optrace doctor" checks the installation'
+    )

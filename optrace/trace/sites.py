@@ -48,13 +48,24 @@ def find(depth: int = 1) -> Site | None:
             key = (code, frame.f_lasti)
             site = _sites.get(key)
             if site is None:
-                site = _sites[key] = _site(frame)
+                site = _sites[key] = _site(frame, frame.f_lineno)
             return site
         frame = frame.f_back
     return None
 
 
-def _site(frame: FrameType) -> Site:
-    code, line = frame.f_code, frame.f_lineno
+def of_error(error: BaseException) -> Site | None:
+    """The user's innermost line that an exception passed on its way, wherever it was raised."""
+    found: Site | None = None
+    traceback = error.__traceback__
+    while traceback is not None:
+        if _is_users(traceback.tb_frame.f_code):
+            found = _site(traceback.tb_frame, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found
+
+
+def _site(frame: FrameType, line: int) -> Site:
+    code = frame.f_code
     text = linecache.getline(code.co_filename, line, frame.f_globals).strip()
     return Site(code.co_filename, line, code.co_qualname, text)

@@ -40,6 +40,11 @@ def write(trace: Trace, path: str | Path) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def is_trace(folder: Path) -> bool:
+    """Whether ``folder`` holds a trace, complete or not."""
+    return (folder / META).is_file()
+
+
 def _check(folder: Path) -> None:
     """Refuse to replace what is no trace."""
     if not folder.exists():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from optrace import frameworks
-from optrace.diagnose.run import call_arguments, mode
+from optrace.diagnose.run import call_arguments, mode, model_error
 from optrace.errors import InputError, ModelError
 from optrace.frameworks.base import Framework
 from optrace.frameworks.training import training_of
@@ -43,11 +43,7 @@ def run_training(
     except (InputError, ModelError):
         raise
     except Exception as error:
-        last = recorded.calls[-1] if recorded.calls else None
-        where = f" after {last.api} at {last.site}" if last is not None else ""
-        wrapped = ModelError(f"training {type(model).__name__} raised {type(error).__name__}{where}: {error}")
-        wrapped.trace = recorded  # type: ignore[assignment]
-        raise wrapped from error
+        raise model_error(f"training {type(model).__name__}", error, recorded) from error
     finally:
         framework.set_rng_state(state)
     return recorded

@@ -153,3 +153,39 @@ def test_it_starts_without_frameworks(folder: Path, optrace_cli) -> None:
     (folder / "script.py").write_text("import sys\nprint({'torch', 'paddle'} & set(sys.modules))\n")
     assert optrace_cli("run", "script.py").stdout == "set()\n"
     assert os.path.isdir(folder / "script.optrace")
+
+
+def test_an_older_trace_is_replaced_only_when_asked(folder: Path, optrace_cli) -> None:
+    (folder / "script.py").write_text("import torch\ntorch.ones(1)\n")
+    (folder / "other.py").write_text("import torch\nprint('ran')\ntorch.ones(1) + 1\n")
+    assert optrace_cli("run", "-o", "out", "script.py").returncode == 0
+    refused = optrace_cli("run", "-o", "out", "other.py")
+    assert refused.returncode == 2
+    assert "--force" in refused.stderr
+    assert "ran" not in refused.stdout, "nothing was run"
+    assert len(optrace.load(folder / "out").calls) == 1
+    assert optrace_cli("run", "--force", "-o", "out", "other.py").returncode == 0
+    assert len(optrace.load(folder / "out").calls) == 2
+    for _ in range(2):  # the folder nobody named holds the latest run
+        assert optrace_cli("run", "script.py").returncode == 0
+
+
+def test_an_exception_is_located_where_the_program_raised_it(folder: Path, optrace_cli) -> None:
+    body = "import torch\ndef look(x):\n    y = torch.relu(x)\n    return {}['gone']\n\nlook(torch.ones(1))\n"
+    (folder / "script.py").write_text(body)
+    assert optrace_cli("run", "-o", "out", "script.py").returncode == 1
+    meta = optrace.load(folder / "out").meta
+    assert meta["ended"] == "KeyError: 'gone'"
+    assert meta["ended_at"].endswith("script.py:4 in look")
+    assert "KeyError: 'gone' at" in optrace_cli("show", "out").stdout
+
+
+def test_what_could_not_be_seen_is_named_once(folder: Path, optrace_cli) -> None:
+    body = "import torch\nf = torch.compile(torch.relu, backend='eager')\nfor _ in range(3):\n    f(torch.ones(1))\n"
+    (folder / "script.py").write_text(body)
+    done = optrace_cli("run", "-o", "out", "script.py")
+    said = [line for line in done.stderr.splitlines() if "not traced" in line]
+    assert len(said) == 1
+    assert "torch.compile" in said[0]
+    assert "3 times" in said[0]
+    assert "torch.compile" in optrace_cli("show", "out").stdout

@@ -1,9 +1,12 @@
 """Whatever goes wrong in the tracer, the program goes on; whatever the program does, the tracer stands it."""
 
 import threading
+import warnings
+from pathlib import Path
 
 import pytest
 
+import optrace
 from optrace.trace.recorder import Recorder
 from optrace.trace.session import trace
 
@@ -243,3 +246,35 @@ def test_many_threads_start_and_stop_traces():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_errors_of_ours_are_told_once_at_the_end(monkeypatch, capsys, strict):
+    """Also where the program turns warnings into errors."""
+    monkeypatch.setattr(Recorder, "_tensor", lambda *args: 1 / 0)
+    with warnings.catch_warnings(record=not strict) as said:
+        warnings.simplefilter("error" if strict else "always")
+        with trace(level="meta"):
+            for _ in range(5):
+                F.relu(torch.ones(2))
+    told = [capsys.readouterr().err] if strict else [str(w.message) for w in said]
+    assert len(told) == 1
+    assert "ZeroDivisionError" in told[0] and "errors inside the tracer" in told[0] and "doctor" in told[0]
+
+
+def test_a_models_error_names_its_own_line():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            torch.relu(x)
+            return self.helper(x)
+
+        def helper(self, x):
+            return [][1]
+
+    line = Model.helper.__code__.co_firstlineno + 1
+    with pytest.raises(
+        optrace.ModelError, match=rf"IndexError at .*{Path(__file__).name}:{line} in .*helper"
+    ):
+        optrace.auto_diff(Model(), Model(), {"x": torch.ones(1)})
+    with pytest.raises(optrace.ModelError, match=r"RuntimeError in torch.nn.functional.linear"):
+        optrace.auto_diff(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2), {"input": torch.ones(1, 3)})
