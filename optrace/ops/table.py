@@ -8,6 +8,7 @@ from pathlib import Path
 
 from optrace.errors import OpTableError
 from optrace.ops.files import own_files, read, user_files
+from optrace.ops.homes import public_names
 from optrace.ops.schema import Row
 from optrace.ops.signature import Signature, parse
 
@@ -53,15 +54,20 @@ class Table:
         self._jobs.clear()
 
     def rows_of(self, api: str) -> list[Row]:
-        """The rows that hold a name, else those of the first pattern that fits (``paddle._C_ops.*_grad``)."""
+        """The rows that hold a name, else those of the first pattern that fits (``paddle._C_ops.*_grad``).
+
+        A name of the module that defines something stands for its public one (``optrace/ops/homes.py``).
+        """
         if api not in self._entries:
             matches = [e for pattern, e in self._patterns.items() if fnmatchcase(api, pattern)]
+            matches += [self._entries[name] for name in public_names(api) if self._entries.get(name)]
             self._entries[api] = matches[0] if matches else []
         return list(dict.fromkeys(row for row, _ in self._entries[api]))
 
     def side_of(self, row: Row, api: str) -> str:
         """The framework on whose side ``api`` stands in ``row``."""
-        return "torch" if api in row.names("torch") else "paddle"
+        names = row.names("torch")
+        return "torch" if api in names or any(name in names for name in public_names(api)) else "paddle"
 
     def jobs_of(self, api: str) -> frozenset[str]:
         if api not in self._jobs:

@@ -119,7 +119,8 @@ class Run:
         positional, keyword = found[1].arrange(live)
         called = function(api) if replace is None else replace
         self.raw = called(*positional, **keyword)
-        self.outputs = list(flat(live[first] if last == "__setitem__" and first else self.raw))
+        changed = first and (last == "__setitem__" or (row.inplace and self.raw is None))
+        self.outputs = list(flat(live[first] if changed else self.raw))
         chosen = getattr(row.results, self.framework)
         if chosen and len(self.outputs) > 1:
             self.outputs = [self.outputs[i] for i in chosen]

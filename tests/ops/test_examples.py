@@ -39,6 +39,8 @@ def test_the_shown_example_runs_on_both_sides(row: Row) -> None:
     assert shown is not None
     left = results(row, "torch", shown.inputs, shown.torch)
     right = results(row, "paddle", shown.inputs, shown.paddle)
+    if row.inplace and not right:
+        return  # paddle.nn.init's functions return nothing; test_rows_execute.py looks at the tensor
     assert [close(a, b, row.tolerance) for a, b in zip(left, right)] == [""] * max(len(left), len(right))
 
 

@@ -53,6 +53,32 @@ def test_equivalents_answer_both_ways() -> None:
     assert ops.same_job("nobody.knows", "nobody.knows")
 
 
+@pytest.mark.parametrize(
+    ("defined", "other"),
+    [
+        ("torch.nn.modules.linear.Linear", "paddle.nn.Linear"),
+        ("torch.nn.modules.Conv2d", "paddle.nn.Conv2D"),
+        ("torch.optim.adamw.AdamW", "paddle.optimizer.AdamW"),
+        ("torch.distributions.normal.Normal", "paddle.distribution.Normal"),
+        ("torch.utils.data.dataloader.DataLoader", "paddle.io.DataLoader"),
+        ("paddle.nn.layer.norm.BatchNorm2D", "torch.nn.BatchNorm2d"),
+        ("paddle.tensor.math.add", "torch.add"),
+        ("paddle.tensor.linalg.svd", "torch.linalg.svd"),
+        ("paddle.nn.functional.activation.gelu", "torch.nn.functional.gelu"),
+        ("paddle.nn.initializer.constant.Constant", "torch.nn.init.constant_"),
+    ],
+)
+def test_names_of_the_defining_module(defined: str, other: str) -> None:
+    assert other in ops.equivalents(defined)
+    assert ops.same_job(defined, other)
+
+
+def test_a_module_below_another_package_is_not_the_public_one() -> None:
+    assert ops.equivalents("torch.ao.nn.quantized.Linear") == ()
+    assert ops.equivalents("torch.nn.quantized.Linear") == ()
+    assert ops.equivalents("paddle.nonsense.math.add") == ()
+
+
 def test_random_ops() -> None:
     drawing = ops.random_ops("torch")
     assert {"torch.rand", "torch.nn.functional.dropout", "torch.Tensor.normal_", "torch.randperm"} <= drawing
