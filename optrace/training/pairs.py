@@ -86,13 +86,16 @@ def _by_use(forced: Forced) -> dict[int, Counter[int]]:
         for call in (
             c for k in node.outputs for b in forced.base_keys(k) for c in forced.base.makers.get(b, ())
         ):
-            if not ops.same_job(call.api, node.call.api):
-                continue
             theirs = [r for r in _read(call) if r.uid in leaves]
-            if len(theirs) == len(mine):
+            if ops.same_job(call.api, node.call.api) and len(theirs) == len(mine):
                 for a, b in zip(mine, theirs):
                     if a.size == b.size:
                         votes[a.uid][b.uid] += 1
+                continue
+            # The same result by another call (addmm for linear): its leaves are told by their values.
+            for a in mine:
+                equal = forced.base_keys(a.key)
+                votes[a.uid].update({b.uid for b in theirs if b.key in equal})
     return votes
 
 
