@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-SCRIPTS = ("import_time", "tracing", "diffing")
+SCRIPTS = ("import_time", "tracing", "diffing", "scale", "storage", "memory")
 
 for script in SCRIPTS:
     print(f"== {script}", flush=True)
