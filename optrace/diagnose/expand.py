@@ -85,7 +85,7 @@ def _adopt(graph: Graph, index: ValueIndex, call: Call, made: Call, names: dict[
         outputs=rename(made.outputs),
         mutated=rename(made.mutated),
     )
-    adopted.__dict__["_trace"] = graph.trace
+    adopted.owner = graph.trace
     inner = made.trace
     for old, new in zip(
         tensors_in(made.outputs) + made.mutated, tensors_in(adopted.outputs) + adopted.mutated

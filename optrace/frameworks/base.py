@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +72,9 @@ class Framework(ABC):
 
     name: str
     version: str
+
+    # Makes a context for looks of our own at tensors, which are no business of subclasses and modes.
+    aside: Callable[[], AbstractContextManager[Any]] = nullcontext
 
     # -- tensors ---------------------------------------------------------------------------------
     @abstractmethod

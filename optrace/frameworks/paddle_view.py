@@ -1,4 +1,4 @@
-"""A paddle tensor's memory as an array."""
+"""Quick looks at paddle's tensors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import paddle
 
+TENSORS = frozenset({paddle.Tensor})
 _NATIVE = frozenset({
     paddle.float32, paddle.float64, paddle.float16, paddle.int64, paddle.int32, paddle.int16, paddle.int8,
     paddle.uint8, paddle.bool,
@@ -27,7 +28,12 @@ def view(tensor: Any) -> np.ndarray | None:
 
 
 def stamp(tensor: Any) -> tuple[int, bool, int] | None:
-    """What changes when a tensor's description does: version, requires_grad, address; ``None`` for odd ones."""
+    """Version, stop_gradient and address; ``None`` for odd tensors."""
     if not tensor.is_dense() or not tensor._is_initialized():
         return None
     return tensor.inplace_version, tensor.stop_gradient, tensor.data_ptr()
+
+
+def version(tensor: Any) -> int:
+    """Counts in-place changes."""
+    return tensor.inplace_version if tensor.is_dense() else 0

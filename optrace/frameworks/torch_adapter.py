@@ -46,6 +46,7 @@ class TorchFramework(Framework):
     """The torch that this process has imported."""
 
     name = "torch"
+    aside = torch._C.DisableTorchFunction
 
     def __init__(self) -> None:
         self.version = str(torch.__version__)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -108,14 +109,15 @@ class _Mode(TorchFunctionMode):
             if name is None:
                 return self._run(func, original, types_, args, kwargs)
 
-            @transparent
-            def run(*args: Any, **kwargs: Any) -> Any:
-                return self._run(func, original, types_, args, kwargs)
-
-            return self._hub.receive(name, original, args, kwargs, run if types_ else None)
+            run = partial(self._run_with, func, original, types_) if types_ else None
+            return self._hub.receive(name, original, args, kwargs, run)
         except BaseException as error:
             hide(error)
             raise
+
+    @transparent
+    def _run_with(self, func: Any, original: Any, types_: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._run(func, original, types_, args, kwargs)
 
     @transparent
     def _run(self, func: Any, original: Any, types_: Any, args: Any, kwargs: Any) -> Any:

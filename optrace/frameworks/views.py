@@ -1,28 +1,35 @@
-"""Tensors on the CPU as numpy arrays over the same memory, for reading at once and letting go."""
+"""Quick looks at tensors, for the hot path: what is known still holds, and memory as numpy arrays."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-View = Callable[[Any], "np.ndarray | None"]
-Stamp = Callable[[Any], "tuple[int, bool, int] | None"]
-_views: dict[str, View] = {}
-_stamps: dict[str, Stamp] = {}
+
+class Quick(NamedTuple):
+    """Functions of one framework that look at a tensor without a detour; to be called in its ``aside()``.
+
+    ``tensors``: exact types of ordinary tensors. ``view``: an array over a CPU tensor's memory, for reading at
+    once and letting go, ``None`` where it takes a copy to read it. ``stamp``: what changes when a tensor's
+    description does, ``None`` for odd ones. ``version``: its count of in-place changes.
+    """
+
+    tensors: frozenset[type]
+    view: Callable[[Any], np.ndarray | None]
+    stamp: Callable[[Any], tuple[int, bool, int] | None]
+    version: Callable[[Any], int]
 
 
-def view_of(framework: str) -> View:
-    """The function that gives an array over a tensor's memory, or ``None`` where it takes a copy to read it."""
-    if framework not in _views:
-        _views[framework] = importlib.import_module(f"optrace.frameworks.{framework}_view").view
-    return _views[framework]
+_known: dict[str, Quick] = {}
 
 
-def stamp_of(framework: str) -> Stamp:
-    """The function that tells cheaply whether what is known about a tensor still holds."""
-    if framework not in _stamps:
-        _stamps[framework] = importlib.import_module(f"optrace.frameworks.{framework}_view").stamp
-    return _stamps[framework]
+def quick(framework: str) -> Quick:
+    """The functions for ``"torch"`` or ``"paddle"``."""
+    found = _known.get(framework)
+    if found is None:
+        module = importlib.import_module(f"optrace.frameworks.{framework}_view")
+        found = _known[framework] = Quick(module.TENSORS, module.view, module.stamp, module.version)
+    return found

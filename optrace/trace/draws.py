@@ -39,13 +39,9 @@ class DrawWatch:
         self.everything = False
         self._known: dict[str, frozenset[str]] = {}
 
-    def before(self, framework: Framework, api: str) -> Any:
-        """The generator's state before a call that may draw, ``None`` before any other."""
-        if api.endswith(_SETTERS):
-            return None
-        if self.everything or api in self._names(framework.name):
-            return framework.rng_state()
-        return None
+    def watches(self, framework: str, api: str) -> bool:
+        """Whether generators are to be watched across calls of ``api``: it may draw."""
+        return not api.endswith(_SETTERS) and (self.everything or api in self._names(framework))
 
     def after(
         self,

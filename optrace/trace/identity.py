@@ -18,7 +18,7 @@ class Identities:
         self._paths: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._count = itertools.count(1)
         # What the frameworks' own version counters miss: fused optimizers, paddle's set_value, statistics.
-        self._extra: dict[int, int] = {}
+        self.extra: dict[int, int] = {}
         self._seen: dict[int, int] = {}
         self._refs: dict[int, tuple[weakref.ref[Any], Any, int, TensorRef]] = {}
 
@@ -36,19 +36,19 @@ class Identities:
         if known is None or known[0]() is not tensor or known[1] != stamp:
             return None
         ref = known[3]
-        return ref if self._extra.get(ref.uid, 0) == known[2] else None
+        return ref if self.extra.get(ref.uid, 0) == known[2] else None
 
     def remember(self, tensor: Any, stamp: Any, ref: TensorRef) -> None:
         """Give ``ref`` again until the stamp changes."""
-        self._refs[id(tensor)] = (self._known[id(tensor)][0], stamp, self._extra.get(ref.uid, 0), ref)
+        self._refs[id(tensor)] = (self._known[id(tensor)][0], stamp, self.extra.get(ref.uid, 0), ref)
 
     def version(self, framework: Framework, tensor: Any, uid: int) -> int:
         """Which of the values of ``tensor`` this is; goes up with every in-place change that was noticed."""
-        return framework.inplace_version(tensor) + self._extra.get(uid, 0)
+        return framework.inplace_version(tensor) + self.extra.get(uid, 0)
 
     def refresh(self, uid: int) -> None:
         """``tensor`` was changed in a way that its version counter does not show."""
-        self._extra[uid] = self._extra.get(uid, 0) + 1
+        self.extra[uid] = self.extra.get(uid, 0) + 1
 
     def due(self, uid: int, epoch: int) -> bool:
         """Whether ``uid`` is met for the first time in ``epoch``."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optrace.frameworks.base import Framework
-from optrace.frameworks.views import view_of
+from optrace.frameworks.views import quick
 from optrace.trace import sites
 from optrace.trace.arguments import text_of
 from optrace.trace.arrays import Arrays
@@ -67,7 +67,7 @@ class Trace:
     # -- recording -------------------------------------------------------------------------------
 
     def append(self, call: Call) -> None:
-        call.__dict__["_trace"] = self
+        call.owner = self
         self.calls.append(call)
         self._children = None
         if self.spool is not None:
@@ -101,7 +101,7 @@ class Trace:
     def summarise(self, ref: TensorRef, framework: Framework, tensor: Any) -> None:
         """Keep a fingerprint of the tensor's values as they are now."""
         try:
-            array = view_of(framework.name)(tensor)
+            array = quick(framework.name).view(tensor)
             self._add_stats(ref, framework.to_numpy(tensor) if array is None else array)
         except TypeError:
             pass  # no readable values

@@ -5,24 +5,20 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
-import zlib
 from collections.abc import Callable
 from types import FrameType, FunctionType
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from optrace.frameworks.base import Framework
 from optrace.frameworks.generators import seeded
-from optrace.frameworks.views import stamp_of
 from optrace.trace import sites
-from optrace.trace.arguments import MAX_DEPTH, MAX_ITEMS, MAX_TOTAL, plain, text_of
+from optrace.trace.arguments import MAX_TOTAL, text_of
 from optrace.trace.draws import DrawWatch
-from optrace.trace.identity import Identities
 from optrace.trace.model import Trace
 from optrace.trace.modules import ModulePaths
-from optrace.trace.records import Call, DtypeRef, Opaque, TensorRef
+from optrace.trace.records import Call, TensorRef
 from optrace.trace.training import TrainingRecorder
+from optrace.trace.trees import Trees
 from optrace.transparent import transparent
 
 BACKWARD = frozenset(
@@ -33,19 +29,40 @@ HOOKS = frozenset({"torch.Tensor.register_hook", "paddle.Tensor.register_hook"})
 SETTERS = frozenset({"paddle.Tensor.set_value", "paddle.Tensor.copy_"})
 
 
-class _Thread(threading.local):
+class ThreadState(threading.local):
     """What one thread is in the middle of."""
 
     def __init__(self) -> None:
         self.busy = False  # the recorder's own tensor work, never recorded
         self.open: list[Call] = []
         self.functions: list[Any] = []  # the callables behind ``open``
-        self.modules: list[tuple[str, str]] = []
-        self.evaluating: list[bool] = []  # of each open module: whether it is in eval mode
+        self.modules: list[OpenModule] = []
         self.phase = "forward"
         self.stepping: FrameType | None = None  # the frame of the optimizer's step under way
         self.left = 0  # how many more items of containers the call under way may list
         self.first_order = True  # the backward pass under way makes no graph of its own
+
+
+class OpenModule:
+    """A module whose call is under way."""
+
+    __slots__ = ("evaluating", "frame", "path", "site", "type_name")
+
+    def __init__(self, path: str, type_name: str, evaluating: bool, frame: FrameType) -> None:
+        self.path, self.type_name, self.evaluating = path, type_name, evaluating
+        self.frame = frame  # of ours, between the module's code and its caller's
+        self.site: Any = sites.UNKNOWN  # the user's line from which it was called
+
+
+class _Api(NamedTuple):
+    """What is to be known about an API whenever it is called."""
+
+    framework: Framework
+    aside: Callable[[], Any]
+    watched: bool  # it may draw
+    backward: bool
+    setter: bool
+    hook: bool
 
 
 class _Dispatched:
@@ -68,17 +85,15 @@ class Recorder:
     def __init__(self, trace: Trace, frameworks: list[Framework]) -> None:
         self.trace = trace
         self.frameworks = frameworks
-        self.thread = _Thread()
-        self.identities = Identities()
+        self.thread = ThreadState()
         self.step = 0
         self.training = TrainingRecorder(self)
         self.draws = DrawWatch(trace)
+        self.trees = Trees(trace, frameworks, self.thread, self._made)
+        self.identities = self.trees.identities
         self.modules = ModulePaths(self.identities, self.training.buffer)
-        self._digests: dict[int, tuple[int, int]] = {}  # of named tensors: version and checksum
-        self._epoch = 0  # goes up where parameters may have changed unseen
+        self._apis: dict[str, _Api] = {}
         self._lock = threading.Lock()
-        self._keep_values = trace.level == "full"
-        self._keep_stats = trace.level == "stats"
 
     # -- the observer's interface ----------------------------------------------------------------
 
@@ -112,15 +127,16 @@ class Recorder:
         run = run or function
         if thread.busy or (thread.functions and _same(thread.functions[-1], function)):
             return run(*args, **kwargs)
-        call = self._begin(thread, api, args, kwargs)
-        if call is None:
+        about = self._apis.get(api) or self._about(api)
+        call = None if about is None else self._begin(thread, about, api, args, kwargs)
+        if about is None or call is None:
             return run(*args, **kwargs)
         depth, before = len(thread.open), thread.phase
-        state = self._state(thread, api)
+        state = self._state(thread, about, api) if about.watched else None
         try:
             thread.open.append(call)
             thread.functions.append(function)
-            if api in BACKWARD:
+            if about.backward:
                 self._enter_backward(thread, call)
                 before = "optimizer" if thread.stepping is not None else before
             result = run(*args, **kwargs)
@@ -134,7 +150,7 @@ class Recorder:
             thread.phase = before
         if state is not None:
             self._noting(api, self._drawn, call, state, run, args, kwargs)
-        self._end(thread, call, function, result, args, kwargs)
+        self._end(thread, about, call, function, result, args, kwargs)
         return result
 
     @transparent
@@ -144,14 +160,13 @@ class Recorder:
             return function(module, *args, **kwargs)
         depth, before = len(thread.modules), thread.phase
         try:
-            thread.modules.append(self._module(thread, module))
-            thread.evaluating.append(getattr(module, "training", True) is False)
+            thread.modules.append(self._module(thread, module, sys._getframe()))
             if before == "optimizer":
                 # A closure, run again by the optimizer; ends with its backward pass.
                 before = thread.phase = "forward"
             return function(module, *args, **kwargs)
         finally:
-            del thread.modules[depth:], thread.evaluating[depth:]
+            del thread.modules[depth:]
             thread.phase = before
 
     @transparent
@@ -192,14 +207,14 @@ class Recorder:
 
     # -- phases ----------------------------------------------------------------------------------
 
-    def _enter_backward(self, thread: _Thread, call: Call) -> None:
+    def _enter_backward(self, thread: ThreadState, call: Call) -> None:
         given = call.keyword.get("create_graph", False)
         place = 4 if call.api.endswith("grad") else 3
         if len(call.positional) > place:
             given = call.positional[place]
         thread.phase, thread.first_order = "backward", not given
 
-    def _phase(self, thread: _Thread, framework: Framework, api: str) -> str:
+    def _phase(self, thread: ThreadState, framework: Framework, api: str) -> str:
         """The phase of a call made now."""
         if (
             thread.phase == "backward"
@@ -225,7 +240,7 @@ class Recorder:
         thread.stepping, thread.phase = None, "forward"
         self._noting("optimizer", self.training.after_step, optimizer)
         self.step += 1
-        self._epoch += 1
+        self.trees.epoch += 1
 
     def finish(self) -> None:
         """The trace ends: no hook of ours stays behind."""
@@ -242,7 +257,7 @@ class Recorder:
         finally:
             thread.busy = before
 
-    def _check_stepping(self, thread: _Thread) -> None:
+    def _check_stepping(self, thread: ThreadState) -> None:
         """Leave the phase when the step has been left by an exception."""
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and frame is not thread.stepping:
@@ -252,41 +267,68 @@ class Recorder:
 
     # -- records ---------------------------------------------------------------------------------
 
-    def _module(self, thread: _Thread, module: Any) -> tuple[str, str]:
+    def _module(self, thread: ThreadState, module: Any, frame: FrameType) -> OpenModule:
         thread.busy = True
+        kind = type(module).__name__
+        evaluating = getattr(module, "training", True) is False
         try:
             framework = next(f for f in self.frameworks if f.is_module(module))
             if not thread.modules:
-                self._epoch += 1
-            return self.modules.enter(framework, module, not thread.modules), type(module).__name__
+                self.trees.epoch += 1
+            path = self.modules.enter(framework, module, not thread.modules)
+            return OpenModule(path, kind, evaluating, frame)
         except Exception as error:
             self.trace.count_error("module", error)
-            return "?", type(module).__name__
+            return OpenModule("?", kind, evaluating, frame)
         finally:
             thread.busy = False
 
-    def _begin(self, thread: _Thread, api: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    def _about(self, api: str) -> _Api | None:
+        name = api[: api.index(".")]
+        framework = next((f for f in self.frameworks if f.name == name), None)
+        if framework is None:
+            self.trace.count_error(api, LookupError(name))
+            return None
+        self._apis[api] = about = _Api(
+            framework,
+            framework.aside,
+            self.draws.watches(framework.name, api),
+            api in BACKWARD,
+            api in SETTERS,
+            api in HOOKS,
+        )
+        return about
+
+    def _begin(
+        self, thread: ThreadState, about: _Api, api: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Call | None:
         thread.busy = True
         try:
-            framework = self._framework(api)
+            framework, record = about.framework, self.trees.record
             thread.left = MAX_TOTAL
-            positional = [self._record(framework, a) for a in args]
-            keyword = {k: self._record(framework, v) for k, v in kwargs.items()}
-            module = thread.modules[-1] if thread.modules else (None, None)
+            with about.aside():
+                positional = [record(framework, a) for a in args]
+                keyword = {k: record(framework, v) for k, v in kwargs.items()} if kwargs else {}
+            module = thread.modules[-1] if thread.modules else None
+            site = sites.find(3, thread.modules)
+            phase = thread.phase
+            if phase != "forward":
+                phase = self._phase(thread, framework, api)
             with self._lock:
                 call = Call(
-                    id=len(self.trace.calls),
-                    api=api,
-                    framework=framework.name,
-                    positional=positional,
-                    keyword=keyword,
-                    site=sites.find(3),
-                    module=module[0],
-                    module_type=module[1],
-                    parent=thread.open[-1].id if thread.open else -1,
-                    phase=self._phase(thread, framework, api),
-                    step=self.step,
-                    thread=threading.get_ident(),
+                    len(self.trace.calls),
+                    api,
+                    framework.name,
+                    positional,
+                    keyword,
+                    None,
+                    site,
+                    None if module is None else module.path,
+                    None if module is None else module.type_name,
+                    thread.open[-1].id if thread.open else -1,
+                    phase,
+                    self.step,
+                    threading.get_ident(),
                 )
                 self.trace.append(call)
             return call
@@ -296,16 +338,24 @@ class Recorder:
         finally:
             thread.busy = False
 
-    def _end(self, thread: _Thread, call: Call, function: Any, result: Any, args: Any, kwargs: Any) -> None:
+    def _end(
+        self, thread: ThreadState, about: _Api, call: Call, function: Any, result: Any, args: Any, kwargs: Any
+    ) -> None:
         thread.busy = True
         try:
-            framework = self._framework(call.api)
+            framework, trees = about.framework, self.trees
             thread.left = MAX_TOTAL
-            call.outputs = self._record(framework, result)
-            if call.api in SETTERS and isinstance(call.positional[0], TensorRef):
-                self.identities.refresh(call.positional[0].uid)
-            self._note_inplace(framework, call, args, kwargs)
-            if call.api in HOOKS and isinstance(call.positional[0], TensorRef):
+            with about.aside():
+                call.outputs = trees.record(framework, result)
+                if about.setter and isinstance(call.positional[0], TensorRef):
+                    self.identities.refresh(call.positional[0].uid)
+                # A call whose tensor argument has a new version afterwards changed it in place.
+                mutated = trees.changed(framework, call.positional, args)
+                if kwargs:
+                    mutated += trees.changed(framework, call.keyword.values(), kwargs.values())
+            if mutated:
+                call.inplace, call.mutated = True, mutated
+            if about.hook and isinstance(call.positional[0], TensorRef):
                 self.training.hooked(framework, args[0], call.positional[0])
             self.trace.finish(call, function)
         except Exception as error:
@@ -313,11 +363,11 @@ class Recorder:
         finally:
             thread.busy = False
 
-    def _state(self, thread: _Thread, api: str) -> Any:
+    def _state(self, thread: ThreadState, about: _Api, api: str) -> Any:
         """The generator's state where it is to be watched."""
         thread.busy = True
         try:
-            return self.draws.before(self._framework(api), api)
+            return about.framework.rng_state()
         except Exception as error:
             self.trace.count_error(api, error)
             return None
@@ -325,13 +375,13 @@ class Recorder:
             thread.busy = False
 
     def _drawn(self, call: Call, state: Any, function: Any, args: Any, kwargs: Any) -> None:
-        self.draws.after(self._framework(call.api), call, state, function, args, kwargs)
+        self.draws.after(self._apis[call.api].framework, call, state, function, args, kwargs)
         if call.random:
             call.seeded = seeded(call.framework)
-            if self.thread.evaluating and self.thread.evaluating[-1]:
+            if self.thread.modules and self.thread.modules[-1].evaluating:
                 call.context = (*call.context, "eval mode")
 
-    def _fail(self, thread: _Thread, call: Call) -> None:
+    def _fail(self, thread: ThreadState, call: Call) -> None:
         thread.busy = True
         try:
             self.trace.fail(call)
@@ -340,24 +390,10 @@ class Recorder:
         finally:
             thread.busy = False
 
-    def _note_inplace(self, framework: Framework, call: Call, args: Any, kwargs: Any) -> None:
-        """A call whose tensor argument has a new version afterwards changed it in place."""
-        changed: list[TensorRef] = []
-        live = [(r, a) for r, a in zip(call.positional, args) if isinstance(r, TensorRef) and r.uid > 0]
-        live += [(r, kwargs[k]) for k, r in call.keyword.items() if isinstance(r, TensorRef) and r.uid > 0]
-        for ref, tensor in live:
-            if self.identities.version(framework, tensor, ref.uid) != ref.version:
-                changed.append(self._record(framework, tensor))
-        if changed:
-            call.inplace = True
-            call.mutated = changed
-
-    def _framework(self, api: str) -> Framework:
-        name = api[: api.index(".")]
-        for f in self.frameworks:
-            if f.name == name:
-                return f
-        raise LookupError(name)
+    def _made(self, framework: Framework, tensor: Any, ref: TensorRef) -> None:
+        """A tensor that a gradient may reach was recorded."""
+        if self.training.on and self.thread.phase not in ("backward", "optimizer"):
+            self.training.made(framework, tensor, ref)
 
     def refer(self, tree: Any) -> list[TensorRef]:
         """References to every tensor in a model's result, whatever it is wrapped in."""
@@ -370,7 +406,8 @@ class Recorder:
                 item = stack.pop()
                 framework = next((f for f in self.frameworks if f.is_tensor(item)), None)
                 if framework is not None:
-                    found.append(self._tensor(framework, item))
+                    with framework.aside():
+                        found.append(self.trees.tensor(framework, item))
                 elif id(item) not in seen:
                     seen.add(id(item))
                     if isinstance(item, dict):
@@ -382,84 +419,3 @@ class Recorder:
             return found
         finally:
             thread.busy = False
-
-    # -- argument trees --------------------------------------------------------------------------
-
-    def _record(self, framework: Framework, obj: Any, inside: tuple[int, ...] = ()) -> Any:
-        kind = type(obj)
-        if obj is None or kind in (bool, int, float, str):
-            return plain(obj)
-        if framework.is_tensor(obj):
-            return self._tensor(framework, obj)
-        if kind is list or kind is tuple or isinstance(obj, (list, tuple, dict)):
-            return self._container(framework, obj, (*inside, id(obj)))
-        dtype = framework.dtype_name(obj)
-        if dtype is not None:
-            return DtypeRef(dtype)
-        if kind is slice:
-            return slice(*(self._record(framework, o, inside) for o in (obj.start, obj.stop, obj.step)))
-        if isinstance(obj, np.ndarray):
-            return self.trace.array(obj)
-        if isinstance(obj, (bool, int, float, str, complex, np.generic)) or obj is Ellipsis:
-            return plain(obj)
-        for other in self.frameworks:
-            if other is not framework and other.is_tensor(obj):
-                return self._tensor(other, obj)
-        return Opaque(kind.__name__, framework.unreadable(obj) or text_of(obj), obj)
-
-    def _container(self, framework: Framework, obj: Any, inside: tuple[int, ...]) -> Any:
-        """What a list, tuple or dictionary holds; a placeholder for one that is cyclic, vast or broken."""
-        thread = self.thread
-        try:
-            size = len(obj)
-            too_much = (
-                size > MAX_ITEMS or len(inside) > MAX_DEPTH or inside[-1] in inside[:-1] or size > thread.left
-            )
-            items = [] if too_much else list(obj.items() if isinstance(obj, dict) else obj)
-        except Exception as error:  # the program's own container fails
-            return Opaque(type(obj).__name__, f"<{type(error).__name__}>", obj)
-        if too_much:
-            return Opaque(type(obj).__name__, f"{size} items", obj)
-        thread.left -= size
-        if isinstance(obj, dict):
-            return {k if type(k) is str else text_of(k): self._record(framework, v, inside) for k, v in items}
-        found = [self._record(framework, o, inside) for o in items]
-        return found if isinstance(obj, list) else tuple(found)
-
-    def _tensor(self, framework: Framework, tensor: Any) -> TensorRef:
-        stamp = stamp_of(framework.name)(tensor)
-        ref = self.identities.ref(tensor, stamp) if stamp is not None else None
-        if ref is None or (ref.path is not None and self._keep_values):
-            ref = self._describe(framework, tensor)
-            if stamp is not None:
-                self.identities.remember(tensor, stamp, ref)
-        trace = self.trace
-        if self._keep_values:
-            if not trace.holds(ref.key):
-                trace.keep(ref, framework, tensor)
-            if ref.requires_grad and self.training.on and self.thread.phase not in ("backward", "optimizer"):
-                self.training.made(framework, tensor, ref)
-        elif self._keep_stats and ref.key not in trace.fingerprints:
-            trace.summarise(ref, framework, tensor)
-        return ref
-
-    def _describe(self, framework: Framework, tensor: Any) -> TensorRef:
-        shape, dtype, device, strides, offset, storage, requires_grad = framework.info(tensor)
-        uid, path = self.identities.uid(tensor), self.identities.path(tensor)
-        if path is not None and self._keep_values and self.identities.due(uid, self._epoch):
-            self._check_version(framework, tensor, uid)
-        version = self.identities.version(framework, tensor, uid)
-        return TensorRef(uid, version, shape, dtype, device, strides, offset, storage, requires_grad, path)
-
-    def _check_version(self, framework: Framework, tensor: Any, uid: int) -> None:
-        """A parameter or buffer may have been changed behind its version counter."""
-        try:
-            digest = zlib.crc32(framework.to_numpy(tensor).tobytes())
-        except TypeError:
-            return  # no readable values
-        version = self.identities.version(framework, tensor, uid)
-        known = self._digests.get(uid)
-        if known is not None and known[0] == version and known[1] != digest:
-            self.identities.refresh(uid)
-            version += 1
-        self._digests[uid] = (version, digest)

@@ -97,7 +97,7 @@ class Site(msgspec.Struct, frozen=True):
         return f"{self.file}:{self.line}"
 
 
-class Call(msgspec.Struct, dict=True, weakref=True):
+class Call(msgspec.Struct, weakref=True, eq=False):
     """One invocation of a public framework API.
 
     ``id`` is the position in the trace; ``parent`` the id of the enclosing recorded call or ``-1``;
@@ -105,7 +105,7 @@ class Call(msgspec.Struct, dict=True, weakref=True):
     ``random`` says that a generator's state moved during the call (watched for what can draw), ``draw`` is
     the keep mask it drew or was given, ``seeded`` whether the program had seeded the generator; ``error`` holds the exception
     text when the call raised; ``via`` is the C-level function that was called where no public call
-    encloses it (``api`` then names the public function that does its job); ``mutated`` lists the arguments changed in place, as they were afterwards.
+    encloses it (``api`` then names the public function that does its job); ``owner`` is the trace and not stored; ``mutated`` lists the arguments changed in place, as they were afterwards.
     """
 
     id: int
@@ -129,11 +129,19 @@ class Call(msgspec.Struct, dict=True, weakref=True):
     via: str | None = None
     draw: TensorRef | None = None
     seeded: bool = False
+    owner: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Call):
+            return NotImplemented
+        return all(getattr(self, f) == getattr(other, f) for f in self.__struct_fields__ if f != "owner")
+
+    __hash__ = object.__hash__
 
     @property
     def trace(self) -> Trace:
         """The trace this call belongs to."""
-        return self.__dict__["_trace"]
+        return self.owner
 
     @property
     def args(self) -> dict[str, Any]:

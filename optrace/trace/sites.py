@@ -6,7 +6,9 @@ import linecache
 import os
 import sys
 import sysconfig
+from collections.abc import Sequence
 from types import CodeType, FrameType
+from typing import Any, Protocol
 
 from optrace.trace.records import Site
 from optrace.transparent import FILE
@@ -35,23 +37,50 @@ def _is_users(code: CodeType) -> bool:
     return not (name.startswith(_library) and name.endswith(("/contextlib.py", "/functools.py", "/runpy.py")))
 
 
-def find(depth: int = 1) -> Site | None:
-    """The site of the nearest user frame, counted from ``depth`` frames above the caller."""
+# Not looked for yet.
+UNKNOWN: Any = object()
+
+
+class Open(Protocol):
+    """A module's call under way: a frame of ours inside it, and the user's line that it comes from."""
+
+    frame: FrameType
+    site: Any
+
+
+def find(depth: int = 1, modules: Sequence[Open] = ()) -> Site | None:
+    """The site of the nearest user frame, counted from ``depth`` frames above the caller.
+
+    ``modules``, outermost first, are asked on the way, so that nothing is walked twice: stacks are deep
+    where layers call layers.
+    """
     frame: FrameType | None = sys._getframe(depth)
     verdicts = _verdicts
+    at = len(modules) - 1
+    gate = modules[at].frame if at >= 0 else None
+    passed: list[Open] = []
+    site: Site | None = None
     while frame is not None:
+        if frame is gate:
+            module = modules[at]
+            if module.site is not UNKNOWN:
+                site = module.site
+                break
+            passed.append(module)
+            at -= 1
+            gate = modules[at].frame if at >= 0 else None
         code = frame.f_code
         users = verdicts.get(code)
         if users is None:
             users = verdicts[code] = _is_users(code)
         if users:
             key = (code, frame.f_lasti)
-            site = _sites.get(key)
-            if site is None:
-                site = _sites[key] = _site(frame, frame.f_lineno)
-            return site
+            site = _sites.get(key) or _sites.setdefault(key, _site(frame, frame.f_lineno))
+            break
         frame = frame.f_back
-    return None
+    for module in passed:
+        module.site = site
+    return site
 
 
 def of_error(error: BaseException) -> Site | None:

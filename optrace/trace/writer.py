@@ -27,7 +27,7 @@ AT_START = (
     "api", "framework", "positional", "keyword", "module", "module_type", "parent", "phase", "step", "thread",
     "context",
 )  # fmt: skip
-AT_END = tuple(f for f in Call.__struct_fields__ if f not in (*AT_START, "id", "site"))
+AT_END = tuple(f for f in Call.__struct_fields__ if f not in (*AT_START, "id", "site", "owner"))
 # Those that may be changed after the call is over.
 RENAMED = ("api", "via")
 
