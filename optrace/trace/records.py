@@ -97,7 +97,7 @@ class Site(msgspec.Struct, frozen=True):
         return f"{self.file}:{self.line}"
 
 
-class Call(msgspec.Struct, weakref=True, eq=False):
+class Call(msgspec.Struct, dict=True, weakref=True, eq=False):
     """One invocation of a public framework API.
 
     ``id`` is the position in the trace; ``parent`` the id of the enclosing recorded call or ``-1``;

@@ -81,9 +81,13 @@ def test_a_description_follows_its_tensor() -> None:
 
 
 def test_threads_are_told_apart() -> None:
+    together = threading.Barrier(3)  # a number of a thread that has ended is given again
+
     def work() -> None:
+        together.wait()
         for _ in range(50):
             torch.relu(torch.ones(2))
+        together.wait()
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     with optrace.trace() as trace:
