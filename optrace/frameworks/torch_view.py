@@ -21,7 +21,12 @@ def view(tensor: Any) -> np.ndarray | None:
     """The values without a copy; ``None`` for anything but an ordinary CPU tensor of a dtype numpy knows."""
     if type(tensor) not in TENSORS or _modes():
         return None
-    if tensor.dtype not in _NATIVE or tensor.layout is not _strided or not tensor.is_cpu or _is_wrapped(tensor):
+    if (
+        tensor.dtype not in _NATIVE
+        or tensor.layout is not _strided
+        or not tensor.is_cpu
+        or _is_wrapped(tensor)
+    ):
         return None
     if tensor.requires_grad:
         return tensor.detach().numpy()

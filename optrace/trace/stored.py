@@ -75,7 +75,9 @@ class Finish(_Record, tag="finish"):
 # Fields whose values travel as extensions (see ``wire``): they are checked once they are decoded.
 EXTENDED = {"mutated": list[TensorRef], "draw": TensorRef | None, "context": tuple[str, ...]}
 _ALWAYS = (Fields, Meta, Tensor, SourceLine, Name, Stats, Value, Finish)
-_TYPES = {f.name: f.type for f in msgspec.structs.fields(Call) if f.name != "owner"} | dict.fromkeys(EXTENDED, Any)
+_TYPES = {f.name: f.type for f in msgspec.structs.fields(Call) if f.name != "owner"} | dict.fromkeys(
+    EXTENDED, Any
+)
 
 
 _BLANK = Call(0, "", "", [], {})
