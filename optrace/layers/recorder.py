@@ -136,7 +136,8 @@ def _owned(framework: Framework, layer: Any) -> dict[str, Parameter]:
 
 def parameter(array: np.ndarray) -> Parameter:
     """Shape and print of a parameter's values."""
-    values = array.astype(np.float64) if array.dtype.kind != "c" else np.abs(array)
+    values = array.astype(np.float32) if array.dtype.itemsize < 4 else array
     size = np.abs(values)
-    most = float(size.max()) if size.size else 0.0
-    return Parameter(tuple(array.shape), (float(values.sum()), float(size.sum()), most))
+    wide = np.complex128 if values.dtype.kind == "c" else np.float64
+    sums = float(np.real(values.sum(dtype=wide))), float(size.sum(dtype=np.float64))
+    return Parameter(tuple(array.shape), (*sums, float(size.max()) if size.size else 0.0))

@@ -17,6 +17,7 @@ from optrace.weights.fold import Folding
 from optrace.weights.fuse import join_siblings, same_order
 from optrace.weights.inventory import Inventory
 from optrace.weights.match import Matching, match
+from optrace.weights.notes import notes
 from optrace.weights.plan import Plan, build
 from optrace.weights.report import WeightReport, failure
 from optrace.weights.settled import Settled, Settler
@@ -199,7 +200,8 @@ class Assignment:
         shapes.update({f"r:{o.name}": str(list(o.shape)) for o in self.raw})
         taken = {own for row in plan.rows for name in row.base for own in self.base.behind(name)}
         given = {own for name in plan.arrays for own in self.raw.behind(name)}
-        report = WeightReport(plan.rows, notes=self.notes, shapes=shapes)
+        said = [*self.notes, *notes(plan, self.base, self.raw, self.traced is not None)]
+        report = WeightReport(plan.rows, notes=said, shapes=shapes)
         report.agreement = agreement if self.inputs is not None else None
         report.unused_raw = [o.name for o in self.raw if o.name not in given]
         report.unused_base = [o.name for o in self.base if o.name not in taken]

@@ -29,7 +29,8 @@ class Plan:
     """Arrays by raw name, with what is left over.
 
     ``missing`` are raw parameters in use that nothing fits, ``spare`` base parameters in use that
-    nothing takes, ``conflicts`` raw parameters that two different base arrays claim.
+    nothing takes, ``conflicts`` raw parameters that two different base arrays claim. ``kept`` are raw
+    scales of ones and shifts of zeros where base has none: they do nothing and stay.
     """
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
@@ -40,10 +41,11 @@ class Plan:
     conflicts: list[tuple[str, str, str]] = field(default_factory=list)
     matching: Matching = field(default_factory=Matching)
     method: str = "use"
+    kept: list[str] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
-        return bool(self.arrays) and not (self.misfits or self.missing or self.spare or self.conflicts)
+        return bool(self.arrays or self.kept) and not (self.misfits or self.missing or self.spare or self.conflicts)
 
     @property
     def faults(self) -> int:
@@ -113,7 +115,16 @@ def build(
     plan.misfits = [p for p in plan.misfits if not (p[1].name in settled and p[0].name in used_base)]
     plan.missing = [u for u in plan.missing if u.name not in known_misfits]
     plan.spare = [u for u in plan.spare if u.name not in known_misfits]
+    if not plan.misfits and not plan.spare:
+        plan.kept = [u.name for u in plan.missing if _neutral(u, raw)]
+        plan.missing = [u for u in plan.missing if u.name not in plan.kept]
     return plan
+
+
+def _neutral(use: Use, inventory: Inventory) -> bool:
+    """Whether a parameter does nothing as it stands: a norm's scale of ones, a shift of zeros."""
+    neutral = {"scale": 1.0, "shift": 0.0}.get(use.role)
+    return neutral is not None and use.plain and bool((inventory.array(use.name) == neutral).all())
 
 
 def _give_to_unused(plan: Plan, base: Inventory, raw: Inventory, fixed: frozenset[str]) -> None:

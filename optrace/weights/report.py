@@ -28,7 +28,7 @@ class WeightReport:
     shapes: dict[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.rows)
+        return bool(self.rows or self.notes)
 
     @property
     def verified(self) -> bool | None:
@@ -125,6 +125,11 @@ def _advice(plan: Plan) -> list[str]:
         lines.append(
             f"  - make the sizes equal: {theirs.name} and {mine.name} stand in the same place but differ"
         )
+        if theirs.name.endswith("weight_g") or mine.name.endswith("weight_g"):
+            lines.append(
+                "  - weight_norm keeps one magnitude for each index of its dim, and torch's linear weights are "
+                "[out, in], paddle's [in, out]: build a linear layer of torch with dim=0 and of paddle with dim=1"
+            )
     if plan.spare or plan.missing:
         lines.append(
             "  - check that both models have the same number of layers and the same options (bias, affine)"
