@@ -16,6 +16,8 @@ CompareMode = Literal["strict", "mean"]
 
 # What rounding makes of a whole model, in units of the dtype's epsilon, relative to the tensor's size.
 _UNITS = 256.0
+# No activation is so far below zero.
+_FILL = -9e3
 _NOTHING = Difference(0.0, 0.0, 0.0, 0.0)
 
 
@@ -74,6 +76,16 @@ def noise(base: np.ndarray, raw: np.ndarray, dtype: str = "") -> float:
     """The relative distance that rounding in the coarser of the two dtypes explains."""
     eps = max(epsilon(str(base.dtype)), epsilon(str(raw.dtype)), epsilon(dtype) if dtype else 0.0)
     return min(_UNITS * eps, 0.1)
+
+
+def without_fills(base: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both arrays with what fills masked places on both sides (-1e9, the lowest float, -inf) made equal."""
+    if base.shape != raw.shape or base.dtype.kind != "f" or raw.dtype.kind != "f" or not base.size:
+        return base, raw
+    filled = (base <= _FILL) & (raw <= _FILL)
+    if not filled.any() or filled.all():
+        return base, raw
+    return np.where(filled, base.dtype.type(0), base), np.where(filled, raw.dtype.type(0), raw)
 
 
 def rounding_floor(arrays: Iterable[np.ndarray | None]) -> float:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from optrace import frameworks
 from optrace.diagnose.run import call_arguments, mode, sides
@@ -50,49 +53,101 @@ def compare_layers(
     selections = (base_selection or Selection(base_model), raw_selection or Selection(raw_model))
     pairs = _layer_map(layer_map, *selections)
     fed = sides(base_model, raw_model, inputs)
-    losses = loss_fns or (None, None)
-    backward = phase != "forward"
     draws = Draws(selections[0].framework, base_model, train)
     alias = Alias(selections[0]) if single_step else None
-    base = run_layers(selections[0], fed[0], losses[0], backward, train, alias, draws.recorded())
-    grads = gradients(base_model) if backward else {}
-    step = _step(selections[1], fed[1], base, pairs, train, draws) if single_step else None
-    raw = run_layers(selections[1], fed[1], losses[1], backward, train, step, draws.replayed())
-    if not base.roots or not raw.roots:
+    base = forward(selections[0], fed[0], train, alias, draws.recorded())
+    buffers = _buffers(raw_model) if single_step else []
+    raw = forward(selections[1], fed[1], train, None, draws.replayed())
+    if not base.run.roots or not raw.run.roots:
         raise ComparisonError("a model did not run, so there is nothing to compare")
-    report = judge(base, raw, tolerance, phase, pairs, stepped=single_step)
-    if backward:
-        judge_parameters(report, grads, gradients(raw_model), tolerance or Tolerance(), "gradient")
+    losses: Sequence[Loss] = loss_fns or _mean_losses(base, raw)
+    if phase != "forward":
+        base.backward(losses[0])
+    grads = gradients(base_model) if phase != "forward" else {}
+    report = _judged(base, raw, losses[1], grads, tolerance, phase, pairs)
+    if single_step:
+        for buffer, values in buffers:
+            raw.selection.framework.assign(buffer, values)
+        step = Step(selections[1], list(raw.run.walk()), pair(base.run, raw.run, pairs))
+        raw = forward(selections[1], fed[1], train, step, draws.replayed())
+        report = _judged(
+            base, raw, losses[1], grads, tolerance, phase, pairs, stepped=True, same=bool(report)
+        )
     for finding in report.findings:
         finding.opener = opener(finding, selections, train)
     return report
 
 
-def run_layers(
+def _buffers(model: Any) -> list[tuple[Any, np.ndarray]]:
+    framework = frameworks.of_module(model)
+    return [(b, framework.to_numpy(b)) for _, b in framework.named_buffers(model)]
+
+
+def _judged(
+    base: Forward,
+    raw: Forward,
+    loss: Loss,
+    grads: Mapping[str, np.ndarray | None],
+    tolerance: Tolerance | None,
+    phase: Phase,
+    pairs: list[tuple[str, str]],
+    **how: bool,
+) -> LayerReport:
+    """Run raw's backward pass and compare."""
+    if phase == "forward":
+        return judge(base.run, raw.run, tolerance, phase, pairs, **how)
+    raw.backward(loss)
+    report = judge(base.run, raw.run, tolerance, phase, pairs, **how)
+    judge_parameters(report, grads, gradients(raw.selection.model), tolerance or Tolerance(), "gradient")
+    return report
+
+
+@dataclass
+class Forward:
+    """One forward run of one model, and what it returned."""
+
+    selection: Selection
+    run: LayerRun
+    output: Any
+
+    def backward(self, loss: Loss) -> None:
+        """One backward pass into cleared gradients. Raises ``ModelError`` for what the loss raises."""
+        clear_gradients(self.selection.model)
+        try:
+            loss(self.output).backward()
+        except Exception as error:
+            raise ModelError(f"{self.run.model}, backward: {type(error).__name__}: {error}") from error
+
+    def floating(self) -> list[Any]:
+        """The tensors of the output that a loss can be taken of."""
+        framework = self.selection.framework
+        return [
+            t
+            for t in leaves(framework, self.output)
+            if framework.info(t).dtype.startswith(("float", "bfloat"))
+        ]
+
+
+def forward(
     selection: Selection,
     inputs: Any,
-    loss: Loss | None = None,
-    backward: bool = True,
     train: bool | None = False,
     stepper: Stepper | None = None,
     around: AbstractContextManager[Any] | None = None,
-) -> LayerRun:
-    """One forward run, and one backward, of one model; its modes and generator state are restored.
-
-    The forward run is made inside ``around``.
-    """
+) -> Forward:
+    """Run one model once, inside ``around``; its modes and generator state are restored."""
     framework, model = selection.framework, selection.model
     run = LayerRun(type(model).__name__, framework.name, layer_map=list(selection.mapped))
     args, kwargs = call_arguments(framework, inputs)
     state = framework.rng_state()
     try:
-        if backward:
-            clear_gradients(model)
-        with mode(framework, model, train), framework.unfused():
-            with around or nullcontext(), Recorder(selection, run, stepper):
-                output = model(*args, **kwargs)
-            if backward:
-                (loss(output) if loss is not None else mean_loss(output)).backward()
+        with (
+            mode(framework, model, train),
+            framework.unfused(),
+            around or nullcontext(),
+            Recorder(selection, run, stepper),
+        ):
+            output = model(*args, **kwargs)
     except TypeError as error:
         if run.roots and run.roots[0].children:
             raise ModelError(f"{run.model} raised TypeError: {error}") from error
@@ -102,24 +157,31 @@ def run_layers(
         raise ModelError(f"{run.model} raised {type(error).__name__}: {error}") from error
     finally:
         framework.set_rng_state(state)
-    return run
+    return Forward(selection, run, output)
 
 
-def _step(
-    selection: Selection,
-    inputs: Any,
-    base: LayerRun,
-    layer_map: list[tuple[str, str]],
-    train: bool | None,
-    draws: Draws,
-) -> Step:
-    """Run raw once as it is, to see which of its layers correspond to base's; its buffers are restored."""
-    framework, model = selection.framework, selection.model
-    buffers = [(b, framework.to_numpy(b)) for _, b in framework.named_buffers(model)]
-    first = run_layers(selection, inputs, backward=False, train=train, around=draws.replayed())
-    for buffer, values in buffers:
-        framework.assign(buffer, values)
-    return Step(selection, list(first.walk()), pair(base, first, layer_map))
+def _mean_losses(base: Forward, raw: Forward) -> tuple[Loss, Loss]:
+    """The mean of the means of what both models return, where one returns more than the other, too."""
+    ours, theirs = base.floating(), raw.floating()
+    chosen = [(k, k) for k in range(len(ours))]
+    if [tuple(t.shape) for t in ours] != [tuple(t.shape) for t in theirs]:
+        arrays = [[f.selection.framework.to_numpy(t) for t in ts] for f, ts in ((base, ours), (raw, theirs))]
+        close = Tolerance()
+        chosen = []
+        for k, a in enumerate(arrays[0]):
+            taken = {m for _, m in chosen}
+            found = [m for m, b in enumerate(arrays[1]) if m not in taken and close.agree(a, b)]
+            chosen += [(k, found[0])] if found else []
+        chosen = chosen or [(0, 0)][: min(len(ours), len(theirs))]
+
+    def of(run: Forward, places: list[int]) -> Loss:
+        def loss(output: Any) -> Any:
+            tensors = Forward(run.selection, run.run, output).floating()
+            return mean_loss([tensors[k] for k in places])
+
+        return loss
+
+    return of(base, [k for k, _ in chosen]), of(raw, [m for _, m in chosen])
 
 
 def mean_loss(output: Any) -> Any:

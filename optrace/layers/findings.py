@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from optrace.align.values import epsilon
-from optrace.layers.closeness import Tolerance, furthest, rounding_floor
+from optrace.layers.closeness import Tolerance, furthest, rounding_floor, without_fills
 from optrace.layers.pairing import Pair, pair
 from optrace.layers.records import LayerCall, LayerRun
 from optrace.layers.report import LayerFinding, LayerReport
@@ -29,13 +29,15 @@ def judge(
     phase: Phase = "both",
     layer_map: Sequence[tuple[str, str]] = (),
     stepped: bool = False,
+    same: bool = False,
 ) -> LayerReport:
     """Compare two recorded runs layer by layer.
 
     A layer is at fault when what went in agrees and what came out does not, and no layer inside it is.
     With ``stepped`` the runs are those of ``single_step``: whatever differs at a layer is its own doing.
+    ``same``: the models are known to agree as wholes, so code between the layers is only written otherwise.
     """
-    judged = _Judgement(base, raw, tolerance or Tolerance(), layer_map, stepped)
+    judged = _Judgement(base, raw, tolerance or Tolerance(), layer_map, stepped, same)
     if phase != "backward":
         judged.forward()
     if phase != "forward" and not judged.report.findings:
@@ -45,10 +47,15 @@ def judge(
 
 class _Judgement:
     def __init__(
-        self, base: LayerRun, raw: LayerRun, tolerance: Tolerance, layer_map: Sequence[tuple[str, str]],
+        self,
+        base: LayerRun,
+        raw: LayerRun,
+        tolerance: Tolerance,
+        layer_map: Sequence[tuple[str, str]],
         stepped: bool,
-    ) -> None:  # fmt: skip
-        self.tolerance, self.stepped = tolerance, stepped
+        same: bool,
+    ) -> None:
+        self.tolerance, self.stepped, self.same = tolerance, stepped, same
         self.pairs = pair(base, raw, layer_map)
         self.report = LayerReport(base, raw, self.pairs)
         self.coarsest = _coarsest(base, raw)
@@ -68,20 +75,32 @@ class _Judgement:
     def _stage(self, stage: Direction, given: str, made: str) -> None:
         """Blame the innermost pairs whose ``made`` differ though their ``given`` agree."""
         wrong = [p for p in self.pairs if not self._agree(getattr(p[0], made), getattr(p[1], made))]
-        blamed = [p for p in wrong if self.stepped or self._own(p, stage, given, made)]
+        if not self.stepped and not self._matters(stage, wrong):
+            return
+        blamed = [p for p in wrong if self._own(p, stage, given, made)]
         inner = [p for p in blamed if not any(p is not q and _inside(q[0], p[0]) for q in blamed)]
         if stage == "backward" and not self.stepped:
             inner = inner[-1:]  # further up, gradients are already wrong where no hook of ours saw it
         told = {id(p[0]) for p in inner}
         for p in inner:
             self._add(p, stage, self._what(p, given, made))
-        whole = [p for p in wrong if p[0].name == ""]
-        if self.stepped or (whole and not inner):
+        if (self.stepped and not self.same) or not (self.stepped or inner):
             self._between(stage, given, made, told)
-        if whole and not self.report.findings:
+        if not self.stepped and not self.report.findings:
             order = wrong if stage == "forward" else wrong[::-1]
-            first = next((p for p in order if p not in whole), whole[0])
+            first = next((p for p in order if p[0].name), next(iter(wrong), self.pairs[0]))
             self._add(first, stage, self._what(first, given, made))
+
+    def _matters(self, stage: Direction, wrong: list[Pair]) -> bool:
+        """Whether what differs inside shows: in what the models return, in the gradient of what layers return.
+
+        A tensor that goes into a layer may be a view of another, so a gradient there is only a part.
+        """
+        if any(p[0].name == "" for p in wrong):
+            return True
+        return stage == "backward" and any(
+            self._given(a.output_grads, b.output_grads) is False for a, b in self.pairs
+        )
 
     def _between(self, stage: Direction, given: str, made: str, told: set[int]) -> None:
         """What reaches a layer differs though all that the layers before it gave agrees."""
@@ -92,7 +111,7 @@ class _Judgement:
             outer = around.get(id(p[0]))
             while outer is not None and id(outer) not in by_base:
                 outer = around.get(id(outer))
-            agree = self._agree(getattr(p[0], given), getattr(p[1], given), True)
+            agree = self._given(getattr(p[0], given), getattr(p[1], given)) is not False
             if outer is None:
                 if not agree:
                     what = "inputs" if stage == "forward" else "gradients of the outputs"
@@ -108,33 +127,36 @@ class _Judgement:
             if not self.stepped and not self._agree(getattr(p[0], made), getattr(p[1], made)):
                 ahead.add(id(outer))
 
-    def _agree(self, base: Arrays, raw: Arrays, loosely: bool = False) -> bool:
+    def _agree(self, base: Arrays, raw: Arrays) -> bool:
+        """Whether what two layers made agrees; a side may return more (states, attention weights)."""
+        if len(base) == len(raw):
+            return all(self._equal(a, b) for a, b in zip(base, raw))
+        few, many = sorted((list(base), list(raw)), key=len)
+        return bool(few) and all(any(self._equal(a, b) for b in many) for a in few if a is not None)
+
+    def _given(self, base: Arrays, raw: Arrays) -> bool | None:
+        """Whether what two layers got agrees; ``None`` where it can't be told: other shapes, masks."""
         if not base and not raw:
             return True
-        if len(base) != len(raw):
-            if not loosely:
-                base, raw = _in_common(base, raw)
-                if not base:
-                    return False
-            else:
-                base, raw = _by_shape(base, raw)
-        for a, b in zip(base, raw):
-            if a is None and b is None:
-                continue
-            if a is None or b is None:
-                present = b if a is None else a
-                if loosely or not np.any(present):  # no gradient and a gradient of zeros are the same
-                    continue
-                return False
-            if not self.tolerance.agree(a, b, self.coarsest, self.floor):
-                return False
-        return True
+        left, right = (base, raw) if _shapes(base) == _shapes(raw) else _by_shape(base, raw)
+        told = [(a, b) for a, b in zip(left, right) if a is not None and b is not None and not _mask(a, b)]
+        if not all(self._equal(a, b) for a, b in told):
+            return False
+        return True if told or all(a is None for a in (*base, *raw)) else None
+
+    def _equal(self, a: np.ndarray | None, b: np.ndarray | None) -> bool:
+        if a is None or b is None:
+            present = b if a is None else a
+            return present is None or not np.any(present)  # no gradient is a gradient of zeros
+        return self.tolerance.agree(*without_fills(a, b), self.coarsest, self.floor)
 
     def _own(self, p: Pair, stage: Direction, given: str, made: str) -> bool:
         """Whether what went in agrees, so that the layer itself makes the difference."""
-        if stage == "backward" and not self._agree(p[0].inputs, p[1].inputs, True):
+        if self.stepped and _shapes(getattr(p[0], given)) == _shapes(getattr(p[1], given)):
+            return True  # what it got was exchanged for base's
+        if stage == "backward" and not self._given(p[0].inputs, p[1].inputs):
             return False
-        return self._agree(getattr(p[0], given), getattr(p[1], given), True) and self._grown(p, given, made)
+        return bool(self._given(getattr(p[0], given), getattr(p[1], given))) and self._grown(p, given, made)
 
     def _grown(self, p: Pair, given: str, made: str) -> bool:
         """Whether the results are further apart than rounding of what was given could make them."""
@@ -153,7 +175,7 @@ class _Judgement:
             if (x is None) != (y is None):
                 return f"{what} {k}: only {'raw' if x is None else 'base'} has a gradient"
         found = furthest(a, b)
-        own = self.stepped or self._agree(getattr(p[0], given), getattr(p[1], given), True)
+        own = self.stepped or self._given(getattr(p[0], given), getattr(p[1], given))
         where = (
             "given equal " + ("inputs" if given == "inputs" else "gradients") if own else "as the runs showed"
         )
@@ -164,7 +186,7 @@ class _Judgement:
         """The layer inside a pair before which, by code of the pair's own, the two part."""
         inside = {id(c) for c in p[0].walk() if c is not p[0]}
         for a, b in self.pairs if given == "inputs" else self.pairs[::-1]:
-            if id(a) in inside and not self._agree(getattr(a, given), getattr(b, given), True):
+            if id(a) in inside and self._given(getattr(a, given), getattr(b, given)) is False:
                 return f"; {_WHAT[given]} {a.name} differs first"
         return ""
 
@@ -178,11 +200,13 @@ def _inside(inner: LayerCall, outer: LayerCall) -> bool:
     return any(c is inner for c in outer.walk() if c is not outer)
 
 
-def _in_common(base: Arrays, raw: Arrays) -> tuple[list[np.ndarray | None], list[np.ndarray | None]]:
-    """A side may return more: attention weights, states. What both return in order is compared."""
-    n = min(len(base), len(raw))
-    same = all(a is None or b is None or a.shape == b.shape for a, b in zip(base[:n], raw[:n]))
-    return (list(base[:n]), list(raw[:n])) if same else ([], [])
+def _shapes(arrays: Arrays) -> list[tuple[int, ...] | None]:
+    return [None if a is None else a.shape for a in arrays]
+
+
+def _mask(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether one of two arrays holds two values only: masks are written in many ways."""
+    return any(x.size > 2 and bool(((x == x.min()) | (x == x.max())).all()) for x in (a, b))
 
 
 def _by_shape(base: Arrays, raw: Arrays) -> tuple[list[np.ndarray | None], list[np.ndarray | None]]:

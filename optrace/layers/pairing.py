@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from difflib import SequenceMatcher
 
+from optrace.layers.closeness import Tolerance
 from optrace.layers.records import LayerCall, LayerRun, Parameter
 
 Pair = tuple[LayerCall, LayerCall]
@@ -14,6 +15,7 @@ Pair = tuple[LayerCall, LayerCall]
 # Prints of parameters are sums: equal values summed in another order agree to this.
 _SAME = 1e-6
 # Classes whose names differ for more than case and the letter of their dimensions.
+_GENERIC = frozenset({"sequential", "layerlist", "modulelist"})
 _ALIASES = {"multiheadattention": "attention", "simplernn": "rnn", "identity": "identity"}
 
 
@@ -86,8 +88,12 @@ class _Pairing:
         """The longest common sequence of what is left, held in place by the pairs there are already."""
         number = {id(a): n for n, a in enumerate(self.base) if id(a) in self.found}
         place = {id(self.found[key]): n for key, n in number.items()}
-        ours: list[Hashable] = [number.get(id(c), _likeness(c)) for c in self.base]
-        theirs: list[Hashable] = [place.get(id(c), _likeness(c)) for c in self.raw]
+
+        def tokens(calls: list[LayerCall], known: dict[int, int]) -> list[Hashable]:
+            # Containers are alike in what they hold only, see ``_around``.
+            return [known.get(id(c), id(c) if c.children else _likeness(c)) for c in calls]
+
+        ours, theirs = tokens(self.base, number), tokens(self.raw, place)
         for block in SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks():
             for k in range(block.size):
                 self._add(self.base[block.a + k], self.raw[block.b + k])
@@ -101,7 +107,10 @@ class _Pairing:
                 self._add_in_order(mine, others)
 
     def _around(self) -> None:
-        """Containers that hold the counterparts of each other's layers and give the same shapes."""
+        """Containers that hold each other's counterparts, of one class or with one result.
+
+        What a container does besides calling its layers is its own: equal contents alone say little.
+        """
         base, raw = self._free()
         by_content: dict[frozenset[int], list[LayerCall]] = defaultdict(list)
         for call in raw:
@@ -111,7 +120,7 @@ class _Pairing:
         for call in base:
             inside = [self.found[id(c)] for c in call.walk() if id(c) in self.found]
             for other in by_content.get(frozenset(map(id, inside)), []):
-                if id(other) not in self.taken and _outputs(call) == _outputs(other):
+                if id(other) not in self.taken and _outputs(call) == _outputs(other) and _one(call, other):
                     self._add(call, other)
                     break
 
@@ -120,6 +129,13 @@ def kind(name: str) -> str:
     """A layer's class as both frameworks may spell it: ``Conv2D`` and ``Conv2d`` are one."""
     plain = re.sub(r"_", "", name).lower()
     return _ALIASES.get(plain, plain)
+
+
+def _one(base: LayerCall, raw: LayerCall) -> bool:
+    """Whether two containers do the same, by their class or by what came out."""
+    if kind(base.kind) == kind(raw.kind) and kind(base.kind) not in _GENERIC:
+        return True
+    return all(Tolerance().agree(a, b) for a, b in zip(base.outputs, raw.outputs))
 
 
 def _outputs(call: LayerCall) -> tuple[tuple[int, ...], ...]:

@@ -59,17 +59,16 @@ class Step(Alias):
         base = self._partner_of[id(call)]
         if base is None:
             return self._exchanged(tensors, [])
+        tensors = self.passed_on(tensors)  # others may read the tensor itself, whose gradient is not ours
         for tensor, gradient in zip(tensors, base.output_grads):
             if gradient is not None and gradient.shape == tuple(tensor.shape):
                 self._redirect(tensor, gradient)
         return self._exchanged(tensors, base.outputs)
 
     def _exchanged(self, tensors: list[Any], arrays: list[np.ndarray]) -> list[Any]:
-        fits = len(tensors) == len(arrays)
-        return [
-            self._pass(t, arrays[k] if fits and tuple(t.shape) == arrays[k].shape else None)
-            for k, t in enumerate(tensors)
-        ]
+        """Base's values where all tensors of the two calls have the same shapes."""
+        fits = [tuple(t.shape) for t in tensors] == [a.shape for a in arrays]
+        return [self._pass(t, arrays[k] if fits else None) for k, t in enumerate(tensors)]
 
     def _redirect(self, tensor: Any, gradient: np.ndarray) -> None:
         if self._training.can_hook(tensor):

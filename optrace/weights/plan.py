@@ -45,7 +45,9 @@ class Plan:
 
     @property
     def complete(self) -> bool:
-        return bool(self.arrays or self.kept) and not (self.misfits or self.missing or self.spare or self.conflicts)
+        return bool(self.arrays or self.kept) and not (
+            self.misfits or self.missing or self.spare or self.conflicts
+        )
 
     @property
     def faults(self) -> int:
