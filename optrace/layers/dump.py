@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tokenize
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,9 @@ from optrace.layers.selection import Selection
 
 Arrays = Mapping[str, np.ndarray | None]
 _BITS = {"bfloat16", "float8_e4m3fn", "float8_e5m2"}  # numpy's files can't say these: written as float32
+
+# What reading a file of another form runs into.
+_MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
 
 
 class _Arrays:
@@ -78,7 +83,7 @@ def read_report(folder: Path) -> LayerRun:
             layers if isinstance(layers, list) else [_layer(r, data["model_name"]) for r in layers["route"]]
         )
         return LayerRun(data.get("class", data["model_name"]), data["framework"], roots, layers)
-    except (KeyError, TypeError, AttributeError) as error:
+    except _MALFORMED as error:
         raise _malformed(folder / "report.json", error) from error
 
 
@@ -156,7 +161,7 @@ def read_parameters(folder: Path, kind: str) -> tuple[LayerRun, dict[str, np.nda
 
     try:
         run = LayerRun(data.get("class", data["model_name"]), data["framework"], [call(data["tree"])])
-    except (KeyError, TypeError, AttributeError) as error:
+    except _MALFORMED as error:
         raise _malformed(file, error) from error
     return run, values
 
@@ -166,12 +171,22 @@ def _array(item: Any, folder: Path) -> np.ndarray | None:
         return None
     given = Path(item["path"] if isinstance(item, dict) else item)
     places = [folder / given, folder / given.parent.name / given.name]
-    place = next((p for p in places if p.exists()), None)
+    place = next((p for p in places if p.is_file()), None)
     if place is None:
         raise TraceError(f"{folder} misses {given.parent.name}/{given.name}; copy the whole folder")
     try:
         array: np.ndarray = np.load(place, allow_pickle=False)
-    except (ValueError, OSError) as error:
+        if not isinstance(array, np.ndarray):
+            raise TypeError("an archive")
+    except (
+        *_MALFORMED,
+        OSError,
+        EOFError,
+        MemoryError,
+        SyntaxError,
+        tokenize.TokenError,
+        zipfile.BadZipFile,
+    ) as error:
         raise TraceError(f"{place} is not a readable .npy file: {error}") from error
     dtype = item.get("dtype", "") if isinstance(item, dict) else ""
     if dtype in _BITS:
@@ -206,7 +221,7 @@ def _load(file: Path) -> Any:
         raise TraceError(
             f"{file} does not exist; dump the model there first (try_dump, dump_report, dump_params)"
         ) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise _malformed(file, error) from error
 
 

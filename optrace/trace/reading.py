@@ -140,6 +140,9 @@ class _Builder:
         meta = record.meta
         if not isinstance(meta.get("id"), str) or not isinstance(meta.get("level"), str):
             raise ValueError("the run's description lacks its id or level")
+        for name, kind in stored.DESCRIBED.items():
+            if name in meta:
+                meta[name] = msgspec.convert(meta[name], kind)
         self.trace.meta = meta
         self.trace.level = meta["level"]
 

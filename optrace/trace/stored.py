@@ -74,6 +74,11 @@ class Finish(_Record, tag="finish"):
 
 # Fields whose values travel as extensions (see ``wire``): they are checked once they are decoded.
 EXTENDED = {"mutated": list[TensorRef], "draw": TensorRef | None, "context": tuple[str, ...]}
+# What is read of a run's description, where it is there.
+DESCRIBED: dict[str, Any] = {
+    "created": float, "python": str, "argv": list[str], "versions": dict[str, str], "opaque": dict[str, int],
+    "ended": str, "ended_at": str, "incomplete": str,
+}  # fmt: skip
 _ALWAYS = (Fields, Meta, Tensor, SourceLine, Name, Stats, Value, Finish)
 _TYPES = {f.name: f.type for f in msgspec.structs.fields(Call) if f.name != "owner"} | dict.fromkeys(
     EXTENDED, Any

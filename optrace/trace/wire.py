@@ -71,6 +71,12 @@ class Unpacker:
 
     def hook(self, code: int, data: memoryview) -> Any:
         """What an extension stands for; msgspec calls this while it decodes."""
+        try:
+            return self._meaning(code, data)
+        except struct.error as error:
+            raise ValueError(f"a malformed extension: {error}") from error
+
+    def _meaning(self, code: int, data: memoryview) -> Any:
         if code == TENSOR:
             (index,) = _INDEX.unpack(data)
             if index >= len(self._tensors):

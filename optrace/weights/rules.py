@@ -28,6 +28,7 @@ import numpy as np
 from optrace.errors import ConversionError
 
 _KEYS = frozenset({"from", "to", "transpose", "axis", "sizes", "shape", "cast", "drop"})
+_MOST_LONG_SLOTS = 4
 _SLOT = re.compile(r"\{(\w+)(\*?)\}")
 
 
@@ -143,6 +144,8 @@ def parse(rules: Any) -> list[Rule]:
         return read(Path(rules))
     if isinstance(rules, Mapping):
         rules = rules["rule"] if "rule" in rules else rules.get("rules", [rules])
+    if isinstance(rules, (str, bytes, Mapping)) or not isinstance(rules, Iterable):
+        raise ConversionError(f"rules are a list of tables, not {str(rules)[:80]}")
     return [rule if isinstance(rule, Rule) else _rule(rule) for rule in rules]
 
 
@@ -151,7 +154,7 @@ def read(path: Path) -> list[Rule]:
     try:
         text = path.read_text(encoding="utf-8")
         return parse(_toml(text) if path.suffix == ".toml" else json.loads(text))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConversionError(f"the rules in {path} can't be read: {error}") from error
 
 
@@ -194,21 +197,47 @@ def _rule(table: Any) -> Rule:
         for slot, _ in _SLOT.findall(target):
             if slot not in known:
                 raise ConversionError(f"{{{slot}}} in {target!r} does not appear in 'from': {dict(table)}")
+    for pattern in (*sources, *targets):
+        _check(pattern)
     transpose = table.get("transpose", False)
+    cast = table.get("cast")
+    if not isinstance(cast, (str, type(None))):
+        raise ConversionError(f"'cast' names a dtype: {dict(table)}")
     return Rule(
         sources,
         targets,
-        transpose if isinstance(transpose, bool) else tuple(transpose),
-        int(table.get("axis", 0)),
-        tuple(table["sizes"]) if table.get("sizes") is not None else None,
-        tuple(table["shape"]) if table.get("shape") is not None else None,
-        table.get("cast"),
+        transpose if isinstance(transpose, bool) else _integers(table, "transpose"),
+        _integers({"axis": [table.get("axis", 0)]}, "axis")[0],
+        _integers(table, "sizes") if table.get("sizes") is not None else None,
+        _integers(table, "shape") if table.get("shape") is not None else None,
+        cast,
     )
+
+
+def _integers(table: Mapping[str, Any], key: str) -> tuple[int, ...]:
+    found = table[key]
+    if not isinstance(found, (list, tuple)) or not all(type(n) is int and abs(n) < 1 << 48 for n in found):
+        raise ConversionError(f"{key!r} takes whole numbers, not {found!r}")
+    return tuple(found)
+
+
+def _check(pattern: str) -> None:
+    """Refuse slots that have no name of their own, or whose ends can't be told."""
+    slots = list(_SLOT.finditer(pattern))
+    for slot, following in zip(slots, [*slots[1:], None]):
+        if not slot[1].isidentifier():
+            raise ConversionError(f"{slot[0]} in {pattern!r} is no name; a slot is called like a variable")
+        if following is not None and slot.end() == following.start():
+            raise ConversionError(f"{pattern!r}: where {slot[0]} ends can't be told; put something behind it")
+    if sum(bool(slot[2]) for slot in slots) > _MOST_LONG_SLOTS:
+        raise ConversionError(f"{pattern!r} has more than {_MOST_LONG_SLOTS} slots for any number of parts")
 
 
 def _names(value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
+    if not isinstance(value, (str, list, tuple)):
+        raise ConversionError(f"'from' and 'to' take a name or a list of names, not {value!r}")
     return (value,) if isinstance(value, str) else tuple(str(v) for v in value)
 
 

@@ -367,3 +367,36 @@ def test_one_tensor_at_a_time(tmp_path, source):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(done.stdout.split()[-1]) < 160 << 10  # KiB
     assert resource  # the limit is on the child's own counter
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ({"from": "{1x}.w", "to": "w"}, "is no name"),
+        ({"from": "{a}{b}", "to": "w"}, "can't be told"),
+        ({"from": ".".join(f"{{a{i}*}}" for i in range(9)), "to": "w"}, "more than"),
+        ({"from": "w", "to": "v", "sizes": [1.5]}, "whole numbers"),
+        ({"from": 3, "to": "v"}, "a name or a list"),
+    ],
+)
+def test_rules_that_can_not_be(rule: dict, text: str) -> None:
+    with pytest.raises(ConversionError, match=text):
+        rules.parse([rule])
+
+
+def test_pickles_take_no_time_or_memory_for_what_they_announce(tmp_path) -> None:
+    """Tuples of one tuple as a key, a memo of gigabytes, attributes of our own classes."""
+    bomb = b"\x80\x04)" + b"q\x00h\x00h\x00\x86" * 60 + b"\x94}h\x00K\x01s."
+    memo = b"\x80\x04}r\xff\xff\xff\x7f."
+    attribute = b"\x80\x04cnumpy\nndarray\n(N}X\x01\x00\x00\x00aK\x01st\x86b."
+    for name, data in (
+        ("bomb", bomb),
+        ("key", b"\x80\x04}" + b"K\x01" + b"\x85" * 3 + b"K\x01s."),
+        ("attr", attribute),
+    ):
+        (tmp_path / f"{name}.pdparams").write_bytes(data)
+        with pytest.raises(ConversionError):
+            convert_checkpoint(tmp_path / f"{name}.pdparams", tmp_path / "out.safetensors")
+    (tmp_path / "memo.pdparams").write_bytes(memo)
+    with pytest.raises(ConversionError):
+        convert_checkpoint(tmp_path / "memo.pdparams", tmp_path / "out.safetensors")

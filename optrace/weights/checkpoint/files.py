@@ -64,12 +64,15 @@ def _shards(path: Path) -> list[Path]:
         return [path]
     try:
         names = sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError, OSError) as error:
         raise ConversionError(f"{path} is no index of shards: {error!r}") from error
     files = [path.parent / Path(str(name)).name for name in names]
-    missing = [f.name for f in files if not f.exists()]
+    try:
+        missing = [f.name for f in files if not f.is_file()]
+    except (OSError, ValueError) as error:
+        raise ConversionError(f"{path} names a shard that can't be: {error}") from error
     if missing:
-        raise ConversionError(f"{path} names shards that are not there: {', '.join(missing)}")
+        raise ConversionError(f"{path} names shards that are not there: {', '.join(missing)[:300]}")
     return files
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -22,13 +21,13 @@ _BOOKKEEPING = frozenset({"StructuredToParameterName@@", "UnpackBigParamInfor@@"
 def read(path: Path) -> Contents:
     """The tensors of a file, all in memory: the format can't be read in parts. Raises ``ConversionError``."""
     with path.open("rb") as file:
-        try:
-            state = pickles.Unpickler(file, path, {}).load()
-        except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError) as error:
-            raise ConversionError(f"{path} can't be read as .pdparams: {error}") from error
+        state = pickles.Unpickler(file, path, {}).load()
     if not isinstance(state, dict):
         raise ConversionError(f"{path} holds no dict of tensors")
-    _join_parts(state)
+    try:
+        _join_parts(state)
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise ConversionError(f"{path}: an array in parts is malformed: {error!r}") from error
     entries, others = [], []
     for name, value in state.items():
         array = pickles.array_of(value)

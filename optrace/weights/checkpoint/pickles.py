@@ -5,19 +5,33 @@ from __future__ import annotations
 import collections
 import pickle
 import struct
-from collections.abc import Callable
-from typing import IO, Any
+from collections.abc import Callable, Iterable
+from typing import IO, Any, ClassVar
 
+import ml_dtypes
 import numpy as np
 
 from optrace.errors import ConversionError
 
+_LONGEST_DTYPE = 20
 
-class Unpickler(pickle.Unpickler):
+
+# Whatever a malformed pickle makes of the machine that reads it.
+_MALFORMED = (
+    pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError,
+    MemoryError, RecursionError, struct.error, AssertionError, ImportError,
+)  # fmt: skip
+
+
+class Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
     """Knows the ``allowed`` callables by (module, name); anything else in the file is refused.
 
-    ``storage`` resolves persistent ids.
+    ``storage`` resolves persistent ids. It is the unpickler written in Python, whose steps can be guarded:
+    the one in C takes memory for what a few bytes announce, hashes keys that take for ever, and sets
+    attributes of anything. ``load`` raises ``ConversionError`` only.
     """
+
+    stack: list[Any]
 
     def __init__(
         self,
@@ -30,6 +44,15 @@ class Unpickler(pickle.Unpickler):
         self._where = where
         self._allowed = {**_PLAIN, **allowed}
         self._storage = storage
+
+    def load(self) -> Any:
+        try:
+            return super().load()
+        except _MALFORMED as error:
+            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise ConversionError(
+                f"{self._where} is no checkpoint, or a damaged one ({what[:200]})"
+            ) from error
 
     def find_class(self, module: str, name: str) -> Any:
         found = self._allowed.get((module, name))
@@ -46,6 +69,63 @@ class Unpickler(pickle.Unpickler):
             raise ConversionError(f"{self._where} refers to data that it does not hold")
         return self._storage(pid)
 
+    # -- guarded steps -----------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        state, made = self.stack.pop(), self.stack[-1]
+        if isinstance(made, (_Array, _Dtype)):
+            made.__setstate__(state)
+        elif not isinstance(made, collections.OrderedDict):  # a state dict's has metadata, of no use here
+            raise ConversionError(f"{self._where} sets attributes of {type(made).__name__}")
+
+    def _set_item(self) -> None:
+        _keys([self.stack[-2]])
+        pickle._Unpickler.load_setitem(self)  # type: ignore[attr-defined]
+
+    def _set_items(self) -> None:
+        _keys(self.stack[::2])
+        pickle._Unpickler.load_setitems(self)  # type: ignore[attr-defined]
+
+    def _dict(self) -> None:
+        _keys(self.stack[::2])
+        pickle._Unpickler.load_dict(self)  # type: ignore[attr-defined]
+
+    def _add_items(self) -> None:
+        _keys(self.stack)
+        pickle._Unpickler.load_additems(self)  # type: ignore[attr-defined]
+
+    def _frozen_set(self) -> None:
+        _keys(self.stack)
+        pickle._Unpickler.load_frozenset(self)  # type: ignore[attr-defined]
+
+    dispatch: ClassVar[dict[int, Callable[..., Any]]] = {
+        **pickle._Unpickler.dispatch,  # type: ignore[attr-defined]
+        pickle.BUILD[0]: _build,
+        pickle.SETITEM[0]: _set_item,
+        pickle.SETITEMS[0]: _set_items,
+        pickle.DICT[0]: _dict,
+        pickle.ADDITEMS[0]: _add_items,
+        pickle.FROZENSET[0]: _frozen_set,
+    }
+
+
+def _keys(items: Iterable[Any]) -> None:
+    """Refuse keys but texts and numbers: tuples of tuples of one tuple take for ever to hash or to print."""
+    for item in items:
+        if item is not None and type(item) not in (str, bytes, int, float, bool):
+            raise ConversionError(f"a pickle has a {type(item).__name__} as a key")
+
+
+def _ordered_dict(items: Any = ()) -> collections.OrderedDict[Any, Any]:
+    pairs = list(items.items() if isinstance(items, dict) else items)
+    _keys(pair[0] for pair in pairs)
+    return collections.OrderedDict(pairs)
+
+
+def set_of(items: Any = ()) -> set[Any]:
+    _keys(items)
+    return set(items)
+
 
 def _encode(text: str, encoding: str) -> bytes:
     if encoding != "latin1":
@@ -53,11 +133,12 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-def _dtype(name: str, *_: Any) -> np.dtype:
-    dtype = np.dtype(name)
-    if dtype.hasobject:
-        raise ConversionError(f"a pickle holds an array of {dtype}, which could hold anything")
-    return dtype
+def _dtype(name: Any, *_: Any) -> np.dtype:
+    if isinstance(name, str) and len(name) <= _LONGEST_DTYPE:
+        dtype = np.dtype(getattr(ml_dtypes, name, name))
+        if dtype.kind in "biufc" or hasattr(ml_dtypes, dtype.name):
+            return dtype
+    raise ConversionError(f"a pickle holds an array of {str(name)[:20]!r}, which is no type of number")
 
 
 class _Dtype:
@@ -67,7 +148,7 @@ class _Dtype:
         self.dtype = _dtype(name)
 
     def __setstate__(self, state: Any) -> None:
-        if state[1] in "<>":
+        if state[1] in ("<", ">"):
             self.dtype = self.dtype.newbyteorder(state[1])
 
 
@@ -83,6 +164,8 @@ class _Array:
             data = data.encode("latin1")
         if not isinstance(data, (bytes, bytearray)) or not isinstance(dtype, _Dtype):
             raise ConversionError("a pickle holds an array that is not made of numbers")
+        if not isinstance(shape, tuple) or not all(type(d) is int and d >= 0 for d in shape):
+            raise ConversionError("a pickle holds an array whose shape is none")
         self.value = np.frombuffer(data, dtype.dtype).reshape(shape, order="F" if fortran else "C")
 
 
@@ -105,7 +188,7 @@ class _Ndarray:
 
 
 _PLAIN: dict[tuple[str, str], Any] = {
-    ("collections", "OrderedDict"): collections.OrderedDict,
+    ("collections", "OrderedDict"): _ordered_dict,
     ("builtins", "tuple"): tuple,
     ("__builtin__", "tuple"): tuple,
     ("_codecs", "encode"): _encode,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from optrace.errors import ConversionError
 from optrace.weights.checkpoint.entry import Contents, Entry, numpy_dtype, raw_bytes
 
 _MOST_HEADER = 100_000_000
+_MOST_AXES = 64
 _NAMES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn",
     "F8_E5M2": "float8_e5m2", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8",
@@ -32,7 +34,9 @@ def read(path: Path) -> Contents:
             raise ConversionError(f"{path} is no safetensors file: its header would be {length} bytes long")
         try:
             header: dict[str, Any] = json.loads(file.read(length))
-        except ValueError as error:
+            if not isinstance(header, dict):
+                raise ValueError("its header is no table")
+        except (ValueError, RecursionError) as error:
             raise ConversionError(f"{path} is no safetensors file: {error}") from error
     start = 8 + length
     entries = []
@@ -41,12 +45,14 @@ def read(path: Path) -> Contents:
             continue
         try:
             dtype, shape = _NAMES[about["dtype"]], tuple(int(d) for d in about["shape"])
-            begin, end = about["data_offsets"]
-        except (KeyError, TypeError, ValueError) as error:
+            begin, end = map(int, about["data_offsets"])
+            if len(shape) > _MOST_AXES or min(shape, default=0) < 0:
+                raise ValueError("an impossible shape")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ConversionError(
                 f"{path}: the header's entry for {name!r} is malformed ({error!r})"
             ) from error
-        needed = int(np.prod(shape, dtype=np.int64)) * numpy_dtype(dtype).itemsize
+        needed = math.prod(shape) * numpy_dtype(dtype).itemsize
         if not 0 <= begin <= end <= size - start or end - begin != needed:
             raise ConversionError(
                 f"{path}: the bytes of {name!r} lie outside the file or do not fit its shape"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-import pickle
+import math
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,10 @@ _CLASSES = {name: storage for storage, name in _STORAGES.items()}
 # Where programs put the state dict inside what they save.
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "module", "net", "weights")
 _ALIGNMENT = 64
+_MOST_PICKLE = 1 << 28
+_MOST_AXES = 64
+# Elements that an expanded tensor may have, if its storage has fewer.
+_MOST_REPEATED = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,10 @@ class _Tensor:
             return np.zeros(self.shape, kind)
         extent = 1 + sum((d - 1) * s for d, s in zip(self.shape, self.strides))
         offset = self.storage.offset + self.start * kind.itemsize
-        flat = np.fromfile(self.storage.path, np.uint8, extent * kind.itemsize, offset=offset).view(kind)
+        raw = np.fromfile(self.storage.path, np.uint8, extent * kind.itemsize, offset=offset)
+        if raw.size != extent * kind.itemsize:
+            raise ConversionError(f"{self.storage.path} is truncated: the bytes of a tensor are missing")
+        flat = raw.view(kind)
         strides = tuple(s * kind.itemsize for s in self.strides)
         return np.lib.stride_tricks.as_strided(flat, self.shape, strides)
 
@@ -67,12 +75,19 @@ def read(path: Path) -> Contents:
     try:
         tree = _read_zip(path) if zipfile.is_zipfile(path) else _read_legacy(path)
     except (
-        pickle.UnpicklingError,
-        EOFError,
-        KeyError,
+        LookupError,
         ValueError,
         TypeError,
         AttributeError,
+        ArithmeticError,
+        RecursionError,
+        MemoryError,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        struct.error,
+        zlib.error,
         zipfile.BadZipFile,
     ) as error:
         raise ConversionError(f"{path} can't be read as a torch checkpoint: {error}") from error
@@ -98,11 +113,15 @@ def _contents(path: Path, tree: Any) -> Contents:
 def _tensor(storage: Any, start: int, shape: Any, strides: Any, *_: Any, dtype: str | None = None) -> _Tensor:
     if not isinstance(storage, _Storage):
         raise ConversionError("a tensor of a kind that holds no plain values")
-    made = _Tensor(storage, int(start), tuple(shape), tuple(strides), dtype or storage.dtype)
+    numbers = (start, *shape, *strides)
+    if len(shape) != len(strides) or not all(type(n) is int and n >= 0 for n in numbers):
+        raise ConversionError(f"{storage.path}: a tensor's shape, strides or place is impossible")
+    made = _Tensor(storage, start, tuple(shape), tuple(strides), dtype or storage.dtype)
     last = (
         made.start + sum((d - 1) * s for d, s in zip(made.shape, made.strides)) if 0 not in made.shape else 0
     )
-    if made.start < 0 or min(made.strides, default=0) < 0 or (0 not in made.shape and last >= storage.size):
+    repeats = math.prod(made.shape) > max(storage.size, _MOST_REPEATED)
+    if len(shape) > _MOST_AXES or repeats or (0 not in made.shape and last >= storage.size):
         raise ConversionError(
             f"{storage.path}: a tensor of shape {list(made.shape)} reaches beyond its storage"
         )
@@ -118,7 +137,7 @@ def _allowed() -> dict[tuple[str, str], Any]:
         ("torch", "Size"): tuple,
         ("torch", "device"): lambda *a: a,
         ("torch.serialization", "_get_layout"): lambda name: name,
-        ("builtins", "set"): set,
+        ("builtins", "set"): pickles.set_of,
     }
     for name, dtype in _STORAGES.items():
         table["torch", name] = table["torch.storage", name] = dtype
@@ -133,10 +152,15 @@ def _read_zip(path: Path) -> Any:
             raise ConversionError(f"{path} is a zip archive but no torch checkpoint (no data.pkl)")
         prefix = described[0].removesuffix("data.pkl")
         infos = {i.filename: i for i in archive.infolist()}
+        if infos[described[0]].file_size > _MOST_PICKLE:
+            raise ConversionError(
+                f"{path}: its data.pkl would be {infos[described[0]].file_size:,} bytes long"
+            )
         text = archive.read(described[0])
 
     def storage(pid: Any) -> _Storage:
         _, dtype, key, _, size = pid
+        _check_storage(path, dtype, key, size)
         info = infos[f"{prefix}data/{key}"]
         if info.compress_type != zipfile.ZIP_STORED:
             raise ConversionError(f"{path}: compressed tensors are not supported")
@@ -144,6 +168,11 @@ def _read_zip(path: Path) -> Any:
         return _Storage(path, dtype, _data_offset(path, info), found)
 
     return pickles.Unpickler(io.BytesIO(text), path, _allowed(), storage).load()
+
+
+def _check_storage(path: Path, dtype: Any, key: Any, size: Any) -> None:
+    if dtype not in _CLASSES or not isinstance(key, str) or type(size) is not int or size < 0:
+        raise ConversionError(f"{path} describes a storage that can't be")
 
 
 def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
@@ -171,6 +200,7 @@ def _read_legacy(path: Path) -> Any:
 
         def storage(pid: Any) -> _Storage:
             _, dtype, key, _, size, view = pid
+            _check_storage(path, dtype, key, size)
             if view is not None:
                 raise ConversionError(
                     f"{path}: views of storages are not supported; save it again with a newer torch"
@@ -182,6 +212,8 @@ def _read_legacy(path: Path) -> Any:
 
         tree = pickles.Unpickler(file, path, _allowed(), storage).load()
         for key in pickles.Unpickler(file, path, {}).load():
+            if not isinstance(key, str):
+                raise ConversionError(f"{path} names a storage by something that is no text")
             dtype, size = wanted[key]
             file.seek(8, io.SEEK_CUR)
             at[key] = file.tell()
