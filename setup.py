@@ -20,7 +20,7 @@ setup(
     packages=[*find_packages(include=["optrace", "optrace.*"]), *DATA],
     package_dir={"optrace": "optrace", **DATA},
     package_data={
-        "optrace": ["py.typed", "report/templates/*"],
+        "optrace": ["py.typed", "report/templates/*", "report/*.json"],
         "optrace.op_mappings": ["*.toml"],
         "optrace.examples": ["*.py"],
     },
@@ -42,6 +42,7 @@ setup(
         "dev": [
             "expecttest>=0.2",
             "hypothesis>=6",
+            "jsonschema>=4.18",
             "mypy>=1.11",
             "pytest>=8",
             "pytest-benchmark>=4",

@@ -23,6 +23,10 @@ def command(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Write the report as JSON too (docs/report-json.md)."),
     ] = None,
+    sarif: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Write the findings as SARIF too, for code hosts."),
+    ] = None,
     rtol: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(help="Relative tolerance, instead of the one that follows from the dtypes."),
@@ -48,7 +52,7 @@ def command(
     from optrace.report.terminal import render
 
     typer.echo(render(report, color=color(), width=width()))
-    for path, write in ((html, report.to_html), (json, report.to_json)):
+    for path, write in ((html, report.to_html), (json, report.to_json), (sarif, report.to_sarif)):
         if path is not None:
             write(path)
             note(f"wrote {path}")

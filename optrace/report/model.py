@@ -57,6 +57,18 @@ class Report:
 
         write(self, Path(path))
 
+    def to_sarif(self, path: str | Path) -> None:
+        """Write the findings as SARIF 2.1.0, which code hosts show on the lines of a change."""
+        from optrace.report.sarif import write
+
+        write(self, Path(path))
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook: the page of ``to_html`` in a frame of its own."""
+        from optrace.report.notebook import framed
+
+        return framed(self)
+
     def to_html(self, path: str | Path) -> None:
         """Write the report as one self-contained HTML file."""
         from optrace.report.html import write

@@ -197,6 +197,12 @@ class Trace:
     def frameworks(self) -> tuple[str, ...]:
         return tuple(sorted({c.framework for c in self.calls}))
 
+    def _repr_html_(self) -> str:
+        """The trace in a notebook."""
+        from optrace.trace.table import as_html
+
+        return as_html(self)
+
     def save(self, path: str | Path) -> None:
         """Write the trace as a folder. Raises ``TraceError`` when that can't be done."""
         from optrace.trace.store import write
