@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
 import typer
@@ -33,6 +34,22 @@ def fail(message: str) -> NoReturn:
 def note(message: str) -> None:
     """A remark that must not mix with the program's or the command's own output."""
     typer.echo(f"optrace: {message}", err=True)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on standard error, where that is a terminal; the function takes (done, total, name)."""
+    if not sys.stderr.isatty():
+        yield lambda done, total, name: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total, name: bar.update(
+            task, completed=done, total=total, description=clean(name, 60)
+        )
 
 
 def line(text: str = "", **style: bool | str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from optrace.weights.inventory import Inventory
 from optrace.weights.rules import Rule
 from optrace.weights.rules_from_models import rules_from_models
 
+# What wrappers for parallel training and compilation put before every name.
+_WRAPPERS = ("module.", "_orig_mod.", "_layers.", "model.")
 Progress = Callable[[int, int, str], None]
 
 
@@ -38,6 +40,7 @@ class ConversionReport:
     """What became what. True when a file was written or, in a dry run, could be. ``str`` gives a table.
 
     ``dropped`` are left out by a rule; ``ignored`` were no tensors; ``unused_rules`` matched nothing.
+    ``prefix`` stood before every name of the source and was left out.
     """
 
     path: Path
@@ -47,6 +50,7 @@ class ConversionReport:
     unused_rules: list[Rule] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     dry_run: bool = False
+    prefix: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.steps)
@@ -70,6 +74,8 @@ class ConversionReport:
         lines += [
             "  " + "  ".join((row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2])) for row in table
         ]
+        if self.prefix:
+            lines.append(f"before every name stood {self.prefix}, which a wrapper put there; it was left out")
         for title, names in (
             ("dropped by a rule", self.dropped),
             ("not tensors, left out", self.ignored),
@@ -105,7 +111,9 @@ def convert_checkpoint(
     path = files.target(Path(dst), to)
     contents = files.read(Path(src))
     found, wanted = _rules(rules, model)
+    contents, prefix = _bare(contents, found)
     report = _planned(path, contents, found)
+    report.prefix = prefix
     if wanted is not None:
         _check(report, wanted)
     report.dry_run = dry_run
@@ -114,6 +122,23 @@ def convert_checkpoint(
         entries = list(_entries(report.steps))
         files.write(path, entries, _counting(progress, total) if progress is not None else None)
     return report
+
+
+def _bare(contents: Contents, rules: list[Rule]) -> tuple[Contents, str]:
+    """The contents without the prefix that a wrapper put before every name, where the rules know none."""
+    prefix = ""
+    both = [*rules, *(r for rule in rules for r in rule.inverted())]
+    while contents.entries:
+        found = next((p for p in _WRAPPERS if all(e.name.startswith(p) for e in contents.entries)), None)
+        if found is None:
+            break
+        entries = tuple(replace(e, name=e.name.removeprefix(found)) for e in contents.entries)
+        shorter = replace(contents, entries=entries)
+        if _count(shorter, both) < _count(contents, both) or _count(contents, both) == len(entries):
+            break
+        prefix += found
+        contents = shorter
+    return contents, prefix
 
 
 def _counting(progress: Progress, total: int) -> Callable[[Entry], None]:
