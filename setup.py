@@ -51,6 +51,9 @@ setup(
             "transformers==4.57.6",
         ],
     },
-    entry_points={"console_scripts": ["optrace=optrace.cli:main"]},
+    entry_points={
+        "console_scripts": ["optrace=optrace.cli:main"],
+        "pytest11": ["optrace=optrace.testing"],
+    },
     zip_safe=False,
 )

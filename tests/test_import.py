@@ -21,7 +21,7 @@ LAYERS = (
     {"diagnose"},
     {"training", "layers", "weights", "randomness"},
     {"report"},
-    {"api", "padiff", "cli", "__init__", "__main__"},
+    {"api", "padiff", "testing", "cli", "__init__", "__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
