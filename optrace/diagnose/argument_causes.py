@@ -11,9 +11,10 @@ from optrace import ops
 from optrace.align.correspondence import Correspondence
 from optrace.align.graph import Key, Node
 from optrace.align.values import agree, difference
-from optrace.diagnose.arguments import moves
+from optrace.diagnose.arguments import moves, named_tensors
 from optrace.diagnose.findings import ArgumentDifference, Cause
 from optrace.diagnose.siblings import unusual_differences
+from optrace.ops.compare import pair
 from optrace.trace.records import Call
 
 
@@ -84,3 +85,21 @@ def _shown(value: Any) -> str:
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:.6g}"
     return repr(value)
+
+
+def one_sided(base: Call, raw: Call) -> Cause | None:
+    """The tensor argument that only one of two calls of one job is given (a weight, a bias, a mask)."""
+    sides = pair(base.api, base.args, raw.api, raw.args)
+    if sides is None:
+        return None
+    given = [
+        {side.common(name): name for name, _ in named_tensors(call)} for side, call in zip(sides, (base, raw))
+    ]
+    for common, name in given[0].items():
+        if common not in given[1]:
+            text = f"{raw.api}: {name} is not given, base passes a tensor"
+            return Cause("argument", text, base, name, suggestion=f"pass {sides[1].own(common)}")
+    for common, name in given[1].items():
+        if common not in given[0]:
+            return Cause("argument", f"{raw.api}: {name} is given, base passes none", base, name)
+    return None

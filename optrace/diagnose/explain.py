@@ -6,7 +6,7 @@ from optrace import ops
 from optrace.align.correspondence import Correspondence
 from optrace.align.graph import Key, Node
 from optrace.align.index import same_elements
-from optrace.diagnose.argument_causes import argument_cause, differing_arguments
+from optrace.diagnose.argument_causes import argument_cause, differing_arguments, one_sided
 from optrace.diagnose.arguments import named_tensors
 from optrace.diagnose.findings import Cause
 from optrace.diagnose.siblings import usually_missing
@@ -64,8 +64,10 @@ def _inputs(c: Correspondence, node: Node, base: Call) -> Cause | None:
             ref.path is not None or ref.device == "numpy" or len(mine) == len(theirs)
         ):
             return _leaf_cause(c, raw, name, ref, base)
-    if len(mine) != len(theirs) or not ops.same_job(raw.api, base.api):
-        return _missing(c, node, base) if ops.same_job(raw.api, base.api) else None
+    if not ops.same_job(raw.api, base.api):
+        return None
+    if len(mine) != len(theirs):
+        return _missing(c, node, base) or one_sided(base, raw)
     wrong = [
         (i, name, ref)
         for i, (name, ref) in enumerate(mine)

@@ -26,6 +26,11 @@ _NAMES = {
     "rho": "rho",
     "centered": "centered",
     "clip": "grad_clip",
+    "momentum_decay": "momentum_decay",
+    "rescale": "rescale_grad",
+    "initial_accumulator": "initial_accumulator_value",
+    "etas": "etas",
+    "rate_range": "learning_rate_range",
 }
 _ATTRIBUTES = {
     "beta1": "_beta1",
@@ -36,8 +41,30 @@ _ATTRIBUTES = {
     "amsgrad": "_amsgrad",
     "rho": "_rho",
     "centered": "_centered",
+    "momentum_decay": "_momentum_decay",
+    "rescale": "_rescale_grad",
+    "initial_accumulator": "initial_accumulator_value",
+    "etas": "_etas",
+    "rate_range": "_learning_rate_range",
 }
-_STATE = frozenset({"moment1", "moment2", "moment2_max", "velocity", "mean_square", "moment", "inf_norm"})
+_STATE = {
+    **{
+        n: n
+        for n in (
+            "moment1",
+            "moment2",
+            "moment2_max",
+            "velocity",
+            "mean_square",
+            "mean_grad",
+            "moment",
+            "inf_norm",
+        )
+    },
+    "moment2_max_pow": "moment2_max",
+    "_avg_squared_grad": "mean_square",
+    "_avg_squared_update": "mean_update",
+}
 # The rules whose class goes by another name in torch.
 _RULES = {"momentum": "sgd"}
 
@@ -79,9 +106,13 @@ class PaddleTraining(Training):
         for name, attribute in _ATTRIBUTES.items():
             if hasattr(optimizer, attribute):
                 shared[name] = _number(getattr(optimizer, attribute))
+        if shared["rule"] == "rmsprop":
+            shared["epsilon_under_root"] = True
         rate = float(optimizer.get_lr())
         for parameter, group in _grouped(optimizer):
             values = {**shared, "lr": rate * parameter.optimize_attr.get("learning_rate", 1.0)}
+            if not getattr(parameter, "need_clip", True):
+                values["clip"] = None
             for name in ("beta1", "beta2", "epsilon"):
                 if name in group:
                     values[name] = _number(group[name])
@@ -93,7 +124,7 @@ class PaddleTraining(Training):
         found = {}
         for name, tensors in kept.items():
             if name in _STATE and parameter.name in tensors:
-                found[name] = tensors[parameter.name]
+                found[_STATE[name]] = tensors[parameter.name]
         if type(optimizer).__name__ == "Adamax" and "moment" in found:
             found["moment1"] = found.pop("moment")
         return found
@@ -195,6 +226,10 @@ def _decay(optimizer: Any, parameter: Any, group: dict[str, Any]) -> tuple[Any, 
         if chosen is not None and not chosen(parameter.name):
             return 0.0, True
         return _coefficient(group.get("weight_decay", optimizer._weight_decay)), True
+    if isinstance(optimizer, paddle.optimizer.Lamb):
+        excluded = optimizer._exclude_from_weight_decay_fn
+        left = excluded is not None and excluded(parameter)
+        return 0.0 if left else _number(optimizer._lamb_weight_decay), True
     own = getattr(parameter, "regularizer", None)
     if own is not None:
         return _coefficient(own), False
@@ -224,7 +259,11 @@ def _clip(optimizer: Any) -> list[Any] | None:
 
 
 def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, paddle.Tensor) else value
+    if isinstance(value, (list, tuple)):
+        return [_number(v) for v in (value[0] if len(value) == 1 else value)]
+    if isinstance(value, paddle.Tensor):
+        return value.item() if value.size == 1 else [float(v) for v in value.numpy().reshape(-1)]
+    return value
 
 
 ADAPTER = PaddleTraining()

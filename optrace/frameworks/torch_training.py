@@ -28,7 +28,13 @@ _NAMES = {
     "centered": "centered",
     "maximize": "maximize",
     "lr_decay": "lr_decay",
+    "momentum_decay": "momentum_decay",
+    "initial_accumulator": "initial_accumulator_value",
+    "etas": "etas",
+    "rate_range": "step_sizes",
 }
+# The rules that call their decay of squares otherwise.
+_RHO = {"adadelta": "rho"}
 _STATE = {
     "exp_avg": "moment1",
     "exp_avg_sq": "moment2",
@@ -36,6 +42,8 @@ _STATE = {
     "exp_inf": "inf_norm",
     "momentum_buffer": "velocity",
     "square_avg": "mean_square",
+    "acc_delta": "mean_update",
+    "grad_avg": "mean_grad",
     "sum": "moment",
 }
 
@@ -67,16 +75,19 @@ class TorchTraining(Training):
         if not isinstance(optimizer, torch.optim.Optimizer):
             return
         rule = type(optimizer).__name__.lower()
+        names = {**_NAMES, "rho": _RHO.get(rule, _NAMES["rho"])}
         for group in optimizer.param_groups:
             values: dict[str, Any] = {"rule": rule, "clip": None}
-            for shared, name in _NAMES.items():
+            for shared, name in names.items():
                 if name == "betas" and "betas" in group:
                     values[shared] = _number(group["betas"][int(shared == "beta2")])
                 elif name in group:
                     values[shared] = _number(group[name])
-            values["decoupled"] = rule == "adamw" or bool(group.get("decoupled_weight_decay", False))
+            values["decoupled"] = rule in ("adamw", "muon") or bool(
+                group.get("decoupled_weight_decay", False)
+            )
             for parameter in group["params"]:
-                yield parameter, OptimizerSetting(values, _NAMES)
+                yield parameter, OptimizerSetting(values, names)
 
     def state_of(self, optimizer: Any, parameter: Any) -> dict[str, Any]:
         kept = getattr(optimizer, "state", {}).get(parameter, {})
@@ -166,6 +177,8 @@ class _Patch(Patch):
 
 
 def _number(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_number(v) for v in value]
     return value.item() if torch.is_tensor(value) else value
 
 

@@ -155,10 +155,17 @@ class Backward:
         if agreeing is None and self._is_noise(key, options[0][1], left):
             agreeing = options[0]
         if agreeing is None:
-            chosen = max(options, key=lambda o: norm(o[1]))
+            chosen = max(options, key=lambda o: (self._arrives_alike(o[0], key, arrived), norm(o[1])))
             found.append(Mismatch(key, chosen[0], arrived, left, chosen[1], parts))
             agreeing = chosen
         self._go(key, agreeing[1])
+
+    def _arrives_alike(self, base: Key, key: Key, arrived: np.ndarray | None) -> bool:
+        """Whether the two sides part only in the program's hooks on the value."""
+        if key not in self.raw.hooks and base not in self.base.hooks:
+            return False
+        theirs = self._laid_out(self.base.arriving.get(base), base, key)
+        return apart(theirs, arrived) <= limit(self.forced.raw.refs[key].dtype)
 
     def _go(self, key: Key, gradient: np.ndarray | None) -> None:
         if gradient is not None:

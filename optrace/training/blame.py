@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from optrace import ops
+from optrace.align.graph import made_by
 from optrace.align.values import difference
 from optrace.diagnose.arguments import argument_differences
 from optrace.diagnose.findings import Error, ErrorFigures, Finding, Kind
-from optrace.trace.records import Call
+from optrace.trace.records import Call, tensors_in
 from optrace.training.backward import Backward, Mismatch
 from optrace.training.closeness import apart, norm, ratio
+from optrace.training.flow import Flow
 
 _SAME = 2e-3
+# Rows of the op table that multiply.
+_SCALES = frozenset({"mul", "multiply", "div", "divide", "true_divide", "scale"})
 
 
 def blame(backward: Backward, mismatch: Mismatch, parameter: str | None, step: int) -> Finding:
@@ -87,6 +91,28 @@ def _culprit(
     )
 
 
+def rescaled(finding: Finding, backward: Backward) -> None:
+    """A loss that is only multiplied on its way into the pass (accumulation, loss scaling) is the pass's matter."""
+    if finding.stage != "loss":
+        return
+    mine, theirs = backward.raw, backward.base
+    if finding.raw is not None and finding.raw.phase != "loss" and _rescales(finding.raw, mine):
+        finding.stage = "backward"
+    elif finding.kind == "missing_op" and finding.base is not None and _rescales(finding.base, theirs):
+        started = next((c for seeds in mine.seeds.values() for c, _ in seeds), None)
+        if finding.base.phase != "loss" and started is not None:
+            finding.stage, finding.raw = "backward", started
+            finding.message = f"backward: base calls {finding.base.api} on its loss before the pass; {started.api} starts from the loss as it is"
+
+
+def _rescales(call: Call, flow: Flow) -> bool:
+    """Whether the call makes a multiple of one number, and the backward pass starts from it."""
+    row = ops.lookup(call.api)
+    inputs, made = tensors_in(call.positional) + tensors_in(call.keyword), made_by(call)
+    scales = row is not None and row.name in _SCALES
+    return scales and all(r.size == 1 for r in (*inputs, *made)) and any(r.key in flow.seeds for r in made)
+
+
 def _hook(
     backward: Backward, mismatch: Mismatch, mine: list[Call], theirs: list[Call]
 ) -> tuple[Call | None, Call | None, Kind, str, str | None]:
@@ -118,8 +144,6 @@ def _unpaired(
 
 def _standing_for(backward: Backward, base: Call) -> Call | None:
     """The raw call that makes what a base call makes."""
-    from optrace.align.graph import made_by
-
     made = {r.key for r in made_by(base)}
     for unit in backward.raw.units:
         if any(made & backward.forced.base_keys(r.key) for r in unit.outputs):

@@ -11,8 +11,9 @@ from optrace.diagnose.forced import Forced
 from optrace.diagnose.merge import merged
 from optrace.errors import ComparisonError
 from optrace.trace.model import Trace
+from optrace.trace.recorder import BACKWARD
 from optrace.training.backward import Backward, Mismatch
-from optrace.training.blame import blame
+from optrace.training.blame import blame, rescaled
 from optrace.training.buffers import Buffers
 from optrace.training.closeness import apart, limit
 from optrace.training.flow import Flow
@@ -80,11 +81,9 @@ class TrainingComparison:
         backward = Backward(
             comparison.forced, Flow(base, comparison.base), Flow(raw, comparison.raw), self._pairs.parameters
         )
-        named = {f.raw.id for f in findings if f.raw is not None}
-        found = [
-            *findings,
-            *(f for f in self._backward(backward, number) if f.raw is None or f.raw.id not in named),
-        ]
+        for finding in findings:
+            rescaled(finding, backward)
+        found = [*findings, *self._backward(backward, findings, number)]
         steps = Steps(base, raw, self._pairs)
         found += steps.run(self._reached(backward))
         found += self._buffers.run(comparison.forced, raw.step)
@@ -94,22 +93,31 @@ class TrainingComparison:
         self.warnings.extend(steps.warnings)
         return True
 
-    def _backward(self, backward: Backward, number: int) -> list[Finding]:
+    def _backward(self, backward: Backward, forward: list[Finding], number: int) -> list[Finding]:
+        """Findings of the backward pass that do not follow from those of the forward pass."""
         if not (backward.base.arriving and backward.raw.arriving):
             return []
         deviating = backward.deviating(_FIRST if number == 0 else _LATER)
         if not deviating:
             return []
         found, leaves = [], set()
+        named = {f.raw.id for f in forward if f.raw is not None}
+        stops = any(f.kind in ("missing_op", "extra_op") or f.stage == "loss" for f in forward)
         for mismatch in backward.run():
             if mismatch.key not in backward.raw.makers:
                 if mismatch.base in leaves:
                     continue  # one parameter of base's stands for several of raw's
                 leaves.add(mismatch.base)
+            if any(unit.call.id in named for unit in backward.raw.readers.get(mismatch.key, ())):
+                continue
             ends = [r for r in deviating if r.key in _upstream(backward, mismatch)]
             if ends:
-                named = next((r.path for r in ends if r.path is not None), None)
-                finding = blame(backward, mismatch, named, number)
+                path = next((r.path for r in ends if r.path is not None), None)
+                finding = blame(backward, mismatch, path, number)
+                if finding.raw.id in named if finding.raw is not None else stops:
+                    continue
+                if stops and finding.raw is not None and finding.raw.api in BACKWARD:
+                    continue  # the pass starts from another value than base's
                 if _is_loss(backward, finding):
                     finding.stage, finding.parameter = "loss", None
                     finding.message = finding.message.removeprefix("backward: ").partition(" (raw's")[0]
@@ -166,10 +174,13 @@ def _upstream(backward: Backward, mismatch: Mismatch) -> set[Key]:
 
 
 def _stage(finding: Finding, raw: StepTrace) -> Stage:
-    """Calls outside every module, after one has run, make the loss."""
+    """Calls outside every module, after one has run, make the loss; so does a module that is called one."""
     call = finding.raw
-    if finding.stage != "forward" or call is None or call.module is not None:
+    if finding.stage != "forward" or call is None:
         return finding.stage
+    if call.module is not None:
+        named = call.module == "" and (call.module_type or "").lower().endswith(("loss", "criterion"))
+        return "loss" if named else "forward"
     return "loss" if any(c.module is not None and c.id < call.id for c in raw.calls) else "forward"
 
 

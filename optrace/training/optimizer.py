@@ -16,11 +16,13 @@ from optrace.diagnose.findings import Error, ErrorFigures, Finding, Warn
 from optrace.trace.records import Call, TensorRef
 from optrace.trace.training import OptimizerStep, Update
 from optrace.training.pairs import Pairs
-from optrace.training.settings import UNLIKE, SettingDifference, setting_differences
+from optrace.training.settings import UNLIKE, SettingDifference, likeliest, setting_differences
 from optrace.training.steps import StepTrace
 
 # Inputs of the update count as equal, and the updates as different, beyond these shares of their size.
 _EQUAL, _DIFFERENT = 1e-4, 1e-2
+# Where a setting differs, its effect is to be expected and may be small: this much and so many times the inputs' difference.
+_SLIGHT, _GAIN = 2e-4, 30.0
 # Where terms cancel, a hundredfold of the inputs' difference is seen in few elements; a setting shows in many.
 _FEW = 0.03
 
@@ -104,14 +106,20 @@ class Steps:
                     return found
             same &= equal
         rounding = 4 * epsilon(update.before.dtype) * (np.abs(a.before) + np.abs(a.after))
-        wrong = same & (np.abs(a.change - b.change) > _DIFFERENT * np.abs(a.change) + rounding)
+        found = setting_differences(other.settings, update.settings, other.names, update.names)
+        share = np.clip(_GAIN * _input_gap(a, b), _SLIGHT, _DIFFERENT) if found else np.asarray(_DIFFERENT)
+        wrong = same & (np.abs(a.change - b.change) > share * np.abs(a.change) + rounding)
         # What the optimizer remembers may part before the parameters do.
-        kept = same & ~_all_close(a.state_after, b.state_after, _DIFFERENT)
-        count = int(same.sum())
-        if max(wrong.sum(), kept.sum()) < max(_FEW * count, 2 if count > 1 else 1):
+        parted = {
+            name: same & ~_close(kept, b.state_after[name], share)
+            for name, kept in a.state_after.items()
+            if name in b.state_after and b.state_after[name].shape == kept.shape
+        }
+        least = max(_FEW * int(same.sum()), 2 if same.sum() > 1 else 1)
+        names = {name for name, elements in parted.items() if elements.sum() >= least}
+        if wrong.sum() < least and not names:
             return None
-        found_settings = setting_differences(other.settings, update.settings, other.names, update.names)
-        return self._explain(base, raw, other, update, a, b, found_settings)
+        return self._explain(base, raw, other, update, a, b, likeliest(found, names))
 
     def _between(
         self,
@@ -224,6 +232,18 @@ class Steps:
             return [
                 Finding("argument", text, "optimizer", base, raw, "parameters", ref.path, step=self.raw.step)
             ]
+        given = {u.uid for u in theirs.updates}
+        learning = {r.uid for r in _leaves(self.base) if r.requires_grad}
+        for update in mine.updates:
+            other = uids.get(update.uid)
+            if update.gradient is None or other not in learning or other in given:
+                continue
+            text = f"{raw.api}: parameter {_path(update)} is updated; base's optimizer does not have it"
+            return [
+                Finding(
+                    "argument", text, "optimizer", base, raw, "parameters", update.path, step=self.raw.step
+                )
+            ]
         return []
 
 
@@ -267,9 +287,20 @@ def _finding(
     )
 
 
-def _close(a: np.ndarray, b: np.ndarray, share: float = _EQUAL) -> np.ndarray:
+def _close(a: np.ndarray, b: np.ndarray, share: float | np.ndarray = _EQUAL) -> np.ndarray:
     size = np.maximum(np.abs(a), np.abs(b))
     return (np.abs(a - b) <= share * size) | (size == 0)
+
+
+def _input_gap(a: _Side, b: _Side) -> np.ndarray:
+    """How far the numbers that an update starts from are apart, relative, the worst of them for each element."""
+    pairs = [(a.before, b.before), (a.clipped, b.clipped), *((v, b.state.get(n)) for n, v in a.state.items())]
+    gap = np.zeros(a.before.shape)
+    for x, y in pairs:
+        if x is not None and y is not None and x.shape == y.shape == gap.shape:
+            size = np.maximum(np.abs(x), np.abs(y))
+            gap = np.maximum(gap, np.abs(x - y) / np.where(size > 0, size, 1.0))
+    return gap
 
 
 def _all_close(a: dict[str, np.ndarray], b: dict[str, np.ndarray], share: float = _EQUAL) -> np.ndarray:
@@ -307,7 +338,9 @@ def _clip_scale(step: StepTrace, taken: OptimizerStep) -> float:
     clip = next((u.settings.get("clip") for u in taken.updates if u.settings.get("clip")), None)
     if clip is None or clip[0] != "ClipGradByGlobalNorm":
         return 1.0
-    values = [step.value(u.gradient) for u in taken.updates if u.gradient is not None]
+    values = [
+        step.value(u.gradient) for u in taken.updates if u.gradient is not None and u.settings.get("clip")
+    ]
     total = float(np.sqrt(sum(float(np.sum(as_float(v) ** 2)) for v in values if v is not None)))
     return float(clip[1] / max(total, clip[1])) if clip[1] else 1.0
 

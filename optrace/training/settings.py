@@ -17,12 +17,30 @@ NEUTRAL: dict[str, Any] = {
     "maximize": False,
     "lr_decay": 0.0,
     "clip": None,
+    "initial_accumulator": 0.0,
+    "rescale": 1.0,
 }
 # In the order in which a person would look.
 ORDER = (
     "rule", "decoupled", "lr", "weight_decay", "momentum", "dampening", "nesterov", "beta1", "beta2", "epsilon",
-    "amsgrad", "rho", "centered", "maximize", "lr_decay",
+    "amsgrad", "rho", "centered", "maximize", "lr_decay", "momentum_decay", "initial_accumulator", "rescale", "etas",
+    "rate_range",
 )  # fmt: skip
+# What is kept from step to step by the settings that change it; a setting that is not here changes only the update.
+_KEPT = {
+    "rule": ("moment1", "moment2", "velocity", "mean_square", "moment"),
+    "weight_decay": ("moment1", "moment2", "velocity", "mean_square", "mean_grad", "moment", "inf_norm"),
+    "decoupled": ("moment1", "moment2", "velocity"),
+    "maximize": ("moment1", "velocity", "mean_grad"),
+    "rescale": ("velocity",),
+    "momentum": ("velocity",),
+    "dampening": ("velocity",),
+    "beta1": ("moment1",),
+    "beta2": ("moment2", "inf_norm"),
+    "rho": ("mean_square", "mean_grad", "mean_update"),
+    "epsilon": ("inf_norm", "mean_update"),
+    "initial_accumulator": ("moment",),
+}
 # Optimizers that, with equal settings, do not do the same in the two frameworks: the setting and how.
 UNLIKE = {
     "adamax": (
@@ -31,7 +49,6 @@ UNLIKE = {
     ),
     "rmsprop": ("epsilon", "torch adds epsilon to the root, paddle under it"),
     "adagrad": ("epsilon", "the frameworks start the sum of squares and place epsilon differently"),
-    "sgd": ("dampening", "paddle's Momentum has no dampening"),
 }
 
 
@@ -59,6 +76,8 @@ def setting_differences(
     found = []
     for name in ORDER:
         a, b = base.get(name, NEUTRAL.get(name)), raw.get(name, NEUTRAL.get(name))
+        if name == "epsilon" and _same(_epsilon(base), _epsilon(raw)):
+            continue
         if name == "rule":
             a, b = _family(a), _family(b)
         if name == "decoupled" and not (base.get("weight_decay") or raw.get("weight_decay")):
@@ -73,6 +92,22 @@ def setting_differences(
     return found
 
 
+def likeliest(found: list[SettingDifference], parted: set[str]) -> list[SettingDifference]:
+    """``found``, first those that explain why the state ``parted`` (names; may be empty) differs after the step."""
+
+    def fits(d: SettingDifference) -> bool:
+        kept = _KEPT.get(d.name, ())
+        return bool(parted & set(kept)) if parted else not kept
+
+    return sorted(found, key=lambda d: (d.name != "rule", not fits(d)))
+
+
+def _epsilon(settings: Mapping[str, Any]) -> Any:
+    """Epsilon as it would be beside the root."""
+    value = settings.get("epsilon")
+    return math.sqrt(value) if settings.get("epsilon_under_root") and value is not None else value
+
+
 def _family(rule: Any) -> Any:
     """Adam and AdamW differ in their decay alone."""
     return "adam" if rule == "adamw" else rule
@@ -80,7 +115,9 @@ def _family(rule: Any) -> Any:
 
 def _same(a: Any, b: Any) -> bool:
     numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in (a, b))
-    return math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-15) if numbers else a == b
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b))
+    return math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-30) if numbers else a == b
 
 
 def _shown(value: Any) -> str:

@@ -24,7 +24,14 @@ class StepTrace(Trace):
         # What follows the last backward pass works on gradients (clipping) or watches; none of it is the model.
         last = max((c.id for c in mine if c.api in BACKWARD and c.parent == -1), default=None)
         self.all = mine
-        self.calls = [c for c in mine if not _is_apart(c) and (last is None or c.id <= last or _inside(c))]
+        starts = {c.id for c in mine if c.api in BACKWARD}
+        self.calls = [
+            c
+            for c in mine
+            if not _is_apart(c)
+            and not (c.api == "torch.ones_like" and c.parent in starts)
+            and (last is None or c.id <= last or _inside(c))
+        ]
         self.outputs = whole.outputs if only else None
         self._children = None
         if self.outputs is None:

@@ -187,3 +187,49 @@ def test_no_hook_stays():
     assert not any(p._backward_hooks for p in model.parameters())
     assert "__wrapped__" not in vars(torch.Tensor.register_hook)
     assert vars(paddle.autograd.PyLayer).get("apply") is None
+
+
+@pytest.mark.parametrize(("divide", "expected"), [(2, None), (4, "backward"), (None, "backward")])
+def test_accumulated_loss_divided(divide, expected):
+    base, raw = nets()
+    theirs = torch.optim.SGD(base.parameters(), lr=0.1)
+    mine = paddle.optimizer.SGD(0.1, parameters=raw.parameters())
+
+    def torch_loop():
+        for _ in range(2):
+            (torch_mse(base(torch.tensor(INPUT))) / 2).backward()
+        theirs.step()
+
+    def paddle_loop():
+        for _ in range(2):
+            loss = paddle_mse(raw(paddle.to_tensor(INPUT)))
+            (loss if divide is None else loss / divide).backward()
+        mine.step()
+
+    report = loops(torch_loop, paddle_loop)
+    assert (report.first and report.first.stage) == expected, str(report)
+
+
+def test_tensor_argument_of_the_loss_left_out():
+    weight = [0.2, 1.0, 3.0]
+    base, raw = nets()
+    report = train(
+        base,
+        raw,
+        losses=(
+            lambda out: torch.nn.functional.cross_entropy(out, torch.tensor(LABELS), torch.tensor(weight)),
+            lambda out: paddle.nn.functional.cross_entropy(out, paddle.to_tensor(LABELS)),
+        ),
+        steps=1,
+    )
+    assert (only(report).stage, report.first.argument) == ("loss", "weight")
+
+
+def test_loss_module_in_a_loop():
+    base, raw = nets()
+    theirs, mine = torch.nn.CrossEntropyLoss(label_smoothing=0.1), paddle.nn.CrossEntropyLoss()
+    report = loops(
+        lambda: theirs(base(torch.tensor(INPUT)), torch.tensor(LABELS)).backward(),
+        lambda: mine(raw(paddle.to_tensor(INPUT)), paddle.to_tensor(LABELS)).backward(),
+    )
+    assert (only(report).stage, report.first.argument) == ("loss", "label_smoothing")

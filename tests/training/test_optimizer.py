@@ -219,3 +219,63 @@ def test_cause_masked_by_another_stage():
     base, raw = nets(lambda x: torch.tanh(x) + x, lambda x: paddle.tanh(x).detach() + x)
     report = train(base, raw, _momentum(base, raw, momentum=0.9))
     assert [f.stage for f in report.findings] == ["backward", "optimizer"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "argument"),
+    [
+        (lambda p: T.Adam(p, 0.01), lambda p: P.AdamW(0.01, parameters=p), "weight_decay"),
+        (lambda p: T.SGD(p, 0.1, momentum=0.9), lambda p: P.SGD(0.1, p), "momentum"),
+        (lambda p: T.SGD(p, 0.1, maximize=True), lambda p: P.SGD(0.1, p), "maximize"),
+        (lambda p: T.RMSprop(p, 0.01), lambda p: P.RMSProp(0.01, epsilon=1e-16, parameters=p), "rho"),
+        (
+            lambda p: T.RMSprop(p, 0.01, alpha=0.95, eps=1e-10, centered=True),
+            lambda p: P.RMSProp(0.01, epsilon=1e-20, parameters=p),
+            "centered",
+        ),
+        (
+            lambda p: T.Adagrad(p, 0.05, eps=1e-6, initial_accumulator_value=0.1),
+            lambda p: P.Adagrad(0.05, parameters=p),
+            "initial_accumulator_value",
+        ),
+        (lambda p: T.Adadelta(p, 1.0, rho=0.9), lambda p: P.Adadelta(1.0, parameters=p), "rho"),
+        (
+            lambda p: T.NAdam(p, 0.01, momentum_decay=0.1),
+            lambda p: P.NAdam(0.01, parameters=p),
+            "momentum_decay",
+        ),
+        (
+            lambda p: T.Rprop(p, 0.01),
+            lambda p: P.Rprop(0.01, learning_rate_range=(1e-5, 0.011), parameters=p),
+            "learning_rate_range",
+        ),
+    ],
+)
+def test_settings_of_other_rules(theirs, mine, argument):
+    base, raw = nets()
+    report = train(base, raw, (theirs(base.parameters()), mine(raw.parameters())))
+    assert (report.first.stage, report.first.argument) == ("optimizer", argument), str(report)
+
+
+def test_one_more_parameter_than_base():
+    base, raw = nets()
+    pair = (
+        T.SGD([p for n, p in base.named_parameters() if n != "a.weight"], lr=0.1),
+        P.SGD(0.1, parameters=raw.parameters()),
+    )
+    finding = only(train(base, raw, pair))
+    assert (finding.argument, finding.parameter) == ("parameters", "a.weight")
+
+
+def test_a_parameter_left_out_of_clipping():
+    base, raw = nets()
+    raw.a.bias.need_clip = False
+    report = loops(
+        _torch_loop(
+            base, T.SGD(base.parameters(), lr=0.1), clip=lambda p: torch.nn.utils.clip_grad_norm_(p, 0.1)
+        ),
+        _paddle_loop(
+            raw, P.SGD(0.1, parameters=raw.parameters(), grad_clip=paddle.nn.ClipGradByGlobalNorm(0.1))
+        ),
+    )
+    assert only(report).argument == "grad_clip"
