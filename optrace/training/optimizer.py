@@ -106,8 +106,8 @@ class Steps:
                     return found
             same &= equal
         rounding = 4 * epsilon(update.before.dtype) * (np.abs(a.before) + np.abs(a.after))
-        found = setting_differences(other.settings, update.settings, other.names, update.names)
-        share = np.clip(_GAIN * _input_gap(a, b), _SLIGHT, _DIFFERENT) if found else np.asarray(_DIFFERENT)
+        settings = setting_differences(other.settings, update.settings, other.names, update.names)
+        share = np.clip(_GAIN * _input_gap(a, b), _SLIGHT, _DIFFERENT) if settings else np.asarray(_DIFFERENT)
         wrong = same & (np.abs(a.change - b.change) > share * np.abs(a.change) + rounding)
         # What the optimizer remembers may part before the parameters do.
         parted = {
@@ -119,7 +119,7 @@ class Steps:
         names = {name for name, elements in parted.items() if elements.sum() >= least}
         if wrong.sum() < least and not names:
             return None
-        return self._explain(base, raw, other, update, a, b, likeliest(found, names))
+        return self._explain(base, raw, other, update, a, b, likeliest(settings, names))
 
     def _between(
         self,
