@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from optrace.errors import OpTableError
-from optrace.ops.schema import Row
+from optrace.ops.schema import SWITCHES, Row
 from optrace.ops.signature import parse
 
 SIDES = ("torch", "paddle")
@@ -37,7 +37,7 @@ def problems(row: Row) -> Iterator[tuple[str, str]]:
         ("convert", row.convert, both),
         ("assumes.torch", row.assumes.torch, torch),
         ("assumes.paddle", row.assumes.paddle, paddle),
-        ("examples", (name for example in row.examples for name in example), torch | {"grad"}),
+        ("examples", (name for example in row.examples for name in example), torch | SWITCHES),
         ("unexecuted", row.unexecuted, {*row.names("torch"), *row.names("paddle")}),
     )
     for field, names, allowed in checks:

@@ -12,7 +12,7 @@ import msgspec
 from optrace.ops.binding import signature_for
 from optrace.ops.compare import pair, translate
 from optrace.ops.forms import shape_of
-from optrace.ops.schema import Row
+from optrace.ops.schema import SWITCHES, Row
 from optrace.ops.signature import C_LEVEL
 from optrace.trace.records import DtypeRef
 
@@ -92,7 +92,7 @@ def example_of(row: Row, index: int = 0) -> Example | None:
     if not (row.torch and row.paddle and index < len(row.examples)):
         return None
     inputs: list[str] = []
-    args = {n: _made(n, v, inputs) for n, v in row.examples[index].items() if n != "grad"}
+    args = {n: _made(n, v, inputs) for n, v in row.examples[index].items() if n not in SWITCHES}
     base, raw = row.names("torch")[0], row.names("paddle")[0]
     there = carry(row, args, base, raw)
     if there is None:

@@ -8,6 +8,9 @@ import msgspec
 
 Kind = Literal["compute", "move", "create", "random", "composite"]
 
+# What an example says about how it is compared: without gradients; as samples of a distribution.
+SWITCHES = frozenset({"grad", "distribution"})
+
 
 class PerSide(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One text for each framework."""

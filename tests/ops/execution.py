@@ -12,7 +12,7 @@ from recipes import array, is_recipe
 from optrace.ops.binding import signature_for
 from optrace.ops.compare import pair, translate
 from optrace.ops.reading import Side
-from optrace.ops.schema import Row
+from optrace.ops.schema import SWITCHES, Row
 from optrace.ops.signature import MISSING, parse
 from optrace.ops.table import table
 from optrace.trace.records import DtypeRef
@@ -34,7 +34,7 @@ def example(row: Row, index: int, framework: str = "torch") -> dict[str, Any]:
     """The recipe's arguments with arrays made; dtypes, dimensions and subscripts as records hold them."""
     rng = np.random.default_rng(sum(map(ord, row.name)) + index)
     return {
-        name: _made(row, name, value, rng) for name, value in row.examples[index].items() if name != "grad"
+        name: _made(row, name, value, rng) for name, value in row.examples[index].items() if name not in SWITCHES
     }
 
 
@@ -48,7 +48,12 @@ def differentiable(row: Row, index: int) -> bool:
         if is_recipe(v)
     ]
     floats = any(v.startswith(("float", "double", "prob", "complex")) for v in real)
-    return row.grad and floats and bool(inputs.get("grad", True))
+    return row.grad and floats and bool(inputs.get("grad", True)) and not by_distribution(row, index)
+
+
+def by_distribution(row: Row, index: int) -> bool:
+    """Whether an example's draws are compared as samples: ``distribution = true`` in the example says so."""
+    return bool(row.examples[index].get("distribution", False))
 
 
 def _made(row: Row, name: str, value: Any, rng: np.random.Generator) -> Any:
@@ -118,6 +123,7 @@ class Run:
         live.update({n: {**public, **FLAGS}[n] for n in unset if n in public or n in FLAGS})
         positional, keyword = found[1].arrange(live)
         called = function(api) if replace is None else replace
+        seed(self.framework)
         self.raw = called(*positional, **keyword)
         changed = first and (last == "__setitem__" or (row.inplace and self.raw is None))
         self.outputs = list(flat(live[first] if changed else self.raw))
@@ -271,6 +277,31 @@ def close(a: np.ndarray, b: np.ndarray, tolerance: float = 0.0) -> str:
     return f"values differ by up to {worst:.3g}"
 
 
+def seed(framework: str) -> None:
+    """The same draws in every run of the tests."""
+    if framework == "torch":
+        import torch
+
+        torch.manual_seed(20)
+    else:
+        import paddle
+
+        paddle.seed(21)
+
+
+def alike(a: np.ndarray, b: np.ndarray) -> str:
+    """Empty when two samples are of one distribution (Kolmogorov-Smirnov at 1e-4), else what differs."""
+    if a.shape != b.shape:
+        return f"shapes {a.shape} and {b.shape}"
+    # rounded, for a value that is drawn often may differ in its last bits
+    x, y = (np.sort(np.round(v.astype("float64"), 4), axis=None) for v in (a, b))
+    both = np.concatenate([x, y])
+    steps = np.searchsorted(x, both, "right") - np.searchsorted(y, both, "right")
+    distance = np.abs(steps).max() / x.size
+    bound = 2.23 * np.sqrt(2 / x.size)
+    return "" if distance <= bound else f"values of two distributions, {distance:.2g} apart"
+
+
 def check(row: Row, index: int, base: str, raw: str, base_args: Mapping[str, Any], grad: bool) -> str:
     """Empty when both names give the same results (and gradients), else what differs."""
     raw_args = base_args if base == raw else carried(row, base_args, base, raw)
@@ -282,7 +313,7 @@ def check(row: Row, index: int, base: str, raw: str, base_args: Mapping[str, Any
     if len(left) != len(right):
         return f"{len(left)} results and {len(right)}"
     for i, (x, y) in enumerate(zip(left, right)):
-        problem = close(x, y, row.tolerance)
+        problem = alike(x, y) if by_distribution(row, index) else close(x, y, row.tolerance)
         if problem:
             return f"result {i}: {problem}"
     if not grad:
