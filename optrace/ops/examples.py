@@ -30,6 +30,15 @@ DTYPES = {
     "cdouble": "complex128",
     "perm": "int64",
     "prob": "float32",
+    "sparse": "float32",
+    "csr": "float32",
+}
+# How a dense tensor of so many axes becomes a sparse one.
+SPARSE = {
+    ("torch", "sparse"): ".to_sparse()",
+    ("torch", "csr"): ".to_sparse_csr()",
+    ("paddle", "sparse"): ".to_sparse_coo({axes})",
+    ("paddle", "csr"): ".to_sparse_csr()",
 }
 SHAPED = re.compile(r"^(\w+)\[([\d, ]*)\]\s*(.*)$")
 LITERAL = re.compile(r"^(\w+): (.*)$", re.S)
@@ -53,6 +62,7 @@ class Input(msgspec.Struct, frozen=True):
     name: str
     shape: tuple[int, ...]
     dtype: str
+    kind: str
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -104,7 +114,7 @@ def _made(name: str, value: Any, inputs: list[str]) -> Any:
     if is_recipe(value):
         text, shape, dtype = array_code(value)
         inputs.append(f"{name} = {text}")
-        return Input(name, shape, dtype)
+        return Input(name, shape, dtype, value.partition("[")[0])
     if isinstance(value, str) and value.startswith(INDEX):
         return Code(f"np.s_[{value.removeprefix(INDEX)}]")
     if name == "dtype" and isinstance(value, str):
@@ -135,7 +145,8 @@ def _call(row: Row, api: str, args: Mapping[str, Any], side: str) -> str:
 def _written(row: Row, value: Any, side: str) -> str:
     if isinstance(value, Input):
         order = row.layout.get(value.name) if side == "paddle" else None
-        return f"{NEW_TENSOR[side]}({value.name}{f'.transpose({order})' if order else ''})"
+        stored = SPARSE.get((side, value.kind), "").format(axes=len(value.shape))
+        return f"{NEW_TENSOR[side]}({value.name}{f'.transpose({order})' if order else ''}){stored}"
     if isinstance(value, Code):
         return value.text
     if isinstance(value, DtypeRef):
@@ -192,6 +203,8 @@ def _code(kind: str, shape: tuple[int, ...], how: str) -> str:
         text = f"rng.standard_normal({shape})"
     if kind in ("complex", "cdouble"):
         text += f" + 1j * rng.standard_normal({shape})"
+    if kind in ("sparse", "csr"):
+        return f"{text} * (rng.random({shape}) < 0.34)"
     if how.startswith("spd"):
         return f"(a := {text}) @ a.swapaxes(-1, -2).conj() + {shape[-1]} * np.eye({shape[-1]})"
     if how.startswith(("lower", "upper")):

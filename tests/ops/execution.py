@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from recipes import array, is_recipe
+from recipes import SPARSE, array, is_recipe
 
 from optrace.ops.binding import signature_for
 from optrace.ops.compare import pair, translate
@@ -24,8 +24,9 @@ FLAGS = {"cudnn_enabled": True}
 class Array:
     """An example tensor before it is given to a framework."""
 
-    def __init__(self, values: np.ndarray) -> None:
+    def __init__(self, values: np.ndarray, kind: str = "") -> None:
         self.values = values
+        self.kind = kind
         self.shape = values.shape
         self.dtype = values.dtype
 
@@ -58,7 +59,7 @@ def by_distribution(row: Row, index: int) -> bool:
 
 def _made(row: Row, name: str, value: Any, rng: np.random.Generator) -> Any:
     if is_recipe(value):
-        return Array(array(value, rng))
+        return Array(array(value, rng), value.partition("[")[0])
     if isinstance(value, str) and value.startswith("index: "):
         return subscript(value.removeprefix("index: "))
     if name == "dtype" and isinstance(value, str):
@@ -142,7 +143,8 @@ class Run:
         values = value.values
         if self.framework == "paddle" and name in self.row.layout:
             values = np.ascontiguousarray(np.transpose(values, self.row.layout[name]))
-        return self._tensor(name, values, grad)
+        made = self._tensor(name, values, grad)
+        return sparse(self.framework, made, value.kind) if value.kind in SPARSE else made
 
     def _tensor(self, name: str, values: np.ndarray, grad: bool) -> Any:
         differentiable = grad and values.dtype.kind in "fc"
@@ -210,6 +212,12 @@ class Run:
         return (output.astype("float64") * paddle.to_tensor(np.ascontiguousarray(weights))).sum()
 
 
+def sparse(framework: str, tensor: Any, kind: str) -> Any:
+    if kind == "csr":
+        return tensor.to_sparse_csr()
+    return tensor.to_sparse() if framework == "torch" else tensor.to_sparse_coo(tensor.ndim)
+
+
 def flat(result: Any) -> Iterator[Any]:
     if isinstance(result, (list, tuple)):
         for item in result:
@@ -222,6 +230,10 @@ def flat(result: Any) -> Iterator[Any]:
 
 
 def to_numpy(value: Any) -> np.ndarray:
+    # paddle's sparse tensors end the process when asked for .numpy()
+    torchs = str(getattr(value, "layout", "")).startswith("torch.sparse")
+    if torchs or (hasattr(value, "is_dense") and not value.is_dense()):
+        value = value.to_dense()
     if hasattr(value, "detach"):
         value = value.detach()
         if hasattr(value, "resolve_conj"):

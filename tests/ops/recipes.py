@@ -1,7 +1,7 @@
 """Input recipes of the op table: ``"float[2,3] 0..1"`` and friends, made from a fixed seed.
 
-``KIND[SHAPE] how``; KIND is a dtype name, ``perm`` (a permutation of 0..n-1) or ``prob`` (rows that sum
-to one). ``how``: ``a..b`` (a range), ``sorted``, ``spd`` (symmetric positive definite), ``lower``,
+``KIND[SHAPE] how``; KIND is a dtype name, ``perm`` (a permutation of 0..n-1), ``prob`` (rows that sum
+to one), ``sparse`` or ``csr`` (a sparse tensor, two thirds of it zeros). ``how``: ``a..b`` (a range), ``sorted``, ``spd`` (symmetric positive definite), ``lower``,
 ``upper``, ``logprob`` (logarithms of probabilities), ``ties`` (few distinct values), ``distinct``
 (values far apart), ``edges`` (zeros, huge and tiny values, signs). ``"int: [1, 2]"`` is a tensor with
 these values. Other values stand for themselves.
@@ -29,7 +29,10 @@ DTYPES = {
     "cdouble": "complex128",
     "perm": "int64",
     "prob": "float32",
+    "sparse": "float32",
+    "csr": "float32",
 }
+SPARSE = ("sparse", "csr")
 _SHAPED = re.compile(r"^(\w+)\[([\d, ]*)\]\s*(.*)$")
 _LITERAL = re.compile(r"^(\w+): (.*)$", re.S)
 
@@ -56,7 +59,8 @@ def array(recipe: str, rng: np.random.Generator) -> np.ndarray:
     if kind == "prob":
         weights = rng.random(shape) + 0.1
         return (weights / weights.sum(-1, keepdims=True)).astype(dtype)
-    return _shaped(dtype, shape, how, rng)
+    found = _shaped(dtype, shape, how, rng)
+    return found * (rng.random(shape) < 0.34).astype(dtype) if kind in SPARSE else found
 
 
 def _shaped(dtype: np.dtype, shape: tuple[int, ...], how: str, rng: np.random.Generator) -> np.ndarray:
