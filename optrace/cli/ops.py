@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from optrace.ops.describe import parameters
 from optrace.ops.differences import page
 from optrace.ops.examples import example_of
 from optrace.ops.schema import Row
-from optrace.ops.stats import statistics
+from optrace.ops.stats import Names, statistics
 from optrace.ops.table import load
 from optrace.ops.table import table as op_table
 from optrace.report.text import counted
@@ -67,7 +68,12 @@ def command(
     if not found:
         found = [row for row in op_table().rows if _mentions(row, name)]
     if not found:
-        fail(f"the op table has no row for {name!r}; rows of your own come in through --ops or OPTRACE_OPS")
+        near = nearest(name)
+        fail(
+            f"the op table has no row for {name!r}"
+            + (f"; did you mean {', '.join(near)}?" if near else "")
+            + "; rows of your own come in through --ops or OPTRACE_OPS"
+        )
     if len(found) > 3:
         _list(name, found)
         return
@@ -81,6 +87,20 @@ def add_own_rows(files: Sequence[Path] | None) -> None:
     """Load the files given by ``--ops``."""
     for path in files or ():
         load(path)
+
+
+def nearest(name: str) -> list[str]:
+    """Known names that are written almost like ``name``, by their last parts; of its namespace first."""
+    space, _, last = name.rpartition(".")
+    known: dict[str, list[str]] = {}
+    for row in op_table().rows:
+        for full in (*row.names("torch"), *row.names("paddle")):
+            if "_C_ops" not in full:
+                known.setdefault(full.rpartition(".")[2].lower(), []).append(full)
+    close = difflib.get_close_matches(last.lower(), known, n=4, cutoff=0.75)
+    found = dict.fromkeys(full for part in close for full in known[part])
+    framework = name.partition(".")[0] if space else ""
+    return sorted(found, key=lambda n: (n.rpartition(".")[0] != space, not n.startswith(framework)))[:5]
 
 
 def _mentions(row: Row, part: str) -> bool:
@@ -155,8 +175,7 @@ def _stats() -> None:
     one_sided = found.rows - found.paired
     table(
         [
-            ("names of torch", str(found.torch_names)),
-            ("names of paddle", str(found.paddle_names)),
+            *((f"names of {side}", _told(getattr(found, side))) for side in SIDES),
             ("rows with both sides", str(found.paired)),
             ("rows run forward", str(found.executed)),
             ("rows run backward too", str(found.with_gradients)),
@@ -169,3 +188,11 @@ def _stats() -> None:
         indent=2,
     )
     table([(str(count), reason) for reason, count in found.unexecuted.items()], indent=4)
+
+
+def _told(names: Names) -> str:
+    share = names.executed / names.counterparts
+    return (
+        f"{names.all}; {names.counterparts} are tensor calls with a counterpart, "
+        f"{names.executed} of them run ({share:.1%}), {names.with_gradients} backward too"
+    )

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
+from optrace.ops.schema import Row
 from optrace.ops.table import table
+
+
+class Names(msgspec.Struct, frozen=True):
+    """Counts of one framework's names; ``counterparts`` leaves out classes and what is no tensor call."""
+
+    all: int
+    counterparts: int
+    executed: int
+    with_gradients: int
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -17,8 +27,8 @@ class Stats(msgspec.Struct, frozen=True):
     examples: int
     expansions: int
     differences: int
-    torch_names: int
-    paddle_names: int
+    torch: Names
+    paddle: Names
     unexecuted: dict[str, int]
 
 
@@ -39,7 +49,24 @@ def statistics() -> Stats:
         examples=sum(len(r.examples) for r in executed),
         expansions=sum(bool(r.expansion.torch) + bool(r.expansion.paddle) for r in rows),
         differences=sum(len(r.differences) for r in rows),
-        torch_names=len({n for r in rows for n in r.names("torch")}),
-        paddle_names=len({n for r in rows for n in r.names("paddle")}),
+        torch=_names("torch"),
+        paddle=_names("paddle"),
         unexecuted=dict(sorted(reasons.items(), key=lambda item: -item[1])),
     )
+
+
+def _names(framework: str) -> Names:
+    rows = table().rows
+    tensor_calls = [r for r in rows if r.torch and r.paddle and r.kind != "composite"]
+    run = [(name, row) for row in tensor_calls for name in row.names(framework) if executed_name(row, name)]
+    return Names(
+        all=len({n for r in rows for n in r.names(framework)}),
+        counterparts=len({n for r in tensor_calls for n in r.names(framework)}),
+        executed=len({name for name, _ in run}),
+        with_gradients=len({name for name, row in run if row.grad}),
+    )
+
+
+def executed_name(row: Row, name: str) -> bool:
+    """Whether the tests run ``name``, one of the row's, against the other side."""
+    return bool(row.torch and row.paddle and row.examples) and name not in row.unexecuted

@@ -35,7 +35,9 @@ def example(row: Row, index: int, framework: str = "torch") -> dict[str, Any]:
     """The recipe's arguments with arrays made; dtypes, dimensions and subscripts as records hold them."""
     rng = np.random.default_rng(sum(map(ord, row.name)) + index)
     return {
-        name: _made(row, name, value, rng) for name, value in row.examples[index].items() if name not in SWITCHES
+        name: _made(row, name, value, rng)
+        for name, value in row.examples[index].items()
+        if name not in SWITCHES
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execution import by_distribution, Run, carried, close, example, flat, to_numpy
+from execution import Run, by_distribution, carried, close, example, flat, to_numpy
 
 from optrace.ops import expansion
 from optrace.ops.schema import Row

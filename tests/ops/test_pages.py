@@ -91,8 +91,29 @@ def test_a_row_is_shown_with_an_example() -> None:
 
 def test_stats_count_rows_and_reasons() -> None:
     text = shown("--stats")
-    for part in ("rows run forward", "rows run backward too", "names of torch", "no tensor call"):
+    for part in (
+        "rows run forward",
+        "rows run backward too",
+        "names of torch",
+        "are tensor calls",
+        "no tensor call",
+    ):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("torch.nn.functional.sofmax", "torch.nn.functional.softmax"),
+        ("paddle.concatt", "paddle.concat"),
+        ("torch.nn.Con2d", "torch.nn.Conv2d"),
+        ("permutte", "torch.permute"),
+    ],
+)
+def test_an_unknown_name_is_told_its_neighbours(written: str, meant: str) -> None:
+    found = CliRunner().invoke(app, ["ops", written])
+    assert found.exit_code == 2
+    assert meant in " ".join(found.output.split())
 
 
 def test_the_page_is_printed() -> None:
