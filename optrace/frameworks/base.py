@@ -5,9 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
+
+_T = TypeVar("_T")
+
+
+def is_a(obj: object, kind: type[_T]) -> TypeGuard[_T]:
+    """``isinstance`` by what ``obj`` is, not by what it says: a mock of a tensor must not be read as one."""
+    return type.__subclasscheck__(kind, type(obj))
 
 
 class TensorInfo(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 import paddle
 
 from optrace.frameworks import paddle_regions
-from optrace.frameworks.base import Framework, Net, Region, Target, TensorInfo
+from optrace.frameworks.base import Framework, Net, Region, Target, TensorInfo, is_a
 
 _DTYPE_NAMES = (
     "float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2",
@@ -87,7 +87,7 @@ class PaddleFramework(Framework):
 
     def is_tensor(self, obj: object) -> bool:
         # An empty tensor holds no memory and so counts as uninitialised to paddle.
-        return isinstance(obj, _Tensor) and (obj._is_initialized() or 0 in obj.shape)
+        return is_a(obj, _Tensor) and (obj._is_initialized() or 0 in obj.shape)
 
     def info(self, tensor: Any) -> TensorInfo:
         dtype = tensor.dtype

@@ -15,7 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils._python_dispatch import _disable_current_modes
 
 from optrace.frameworks import torch_regions
-from optrace.frameworks.base import Framework, Net, Region, Target, TensorInfo
+from optrace.frameworks.base import Framework, Net, Region, Target, TensorInfo, is_a
 
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 _UNREADABLE = (FakeTensor, FunctionalTensor, torch.nn.parameter.UninitializedTensorMixin)
@@ -55,12 +55,12 @@ class TorchFramework(Framework):
     # -- tensors ---------------------------------------------------------------------------------
 
     def is_tensor(self, obj: object) -> bool:
-        if type(obj) not in _PLAIN and (not isinstance(obj, torch.Tensor) or isinstance(obj, _UNREADABLE)):
+        if type(obj) not in _PLAIN and (not is_a(obj, torch.Tensor) or isinstance(obj, _UNREADABLE)):
             return False
         return not _is_wrapped(obj)
 
     def unreadable(self, obj: object) -> str | None:
-        if not isinstance(obj, torch.Tensor) or isinstance(obj, torch.nn.parameter.UninitializedTensorMixin):
+        if not is_a(obj, torch.Tensor) or isinstance(obj, torch.nn.parameter.UninitializedTensorMixin):
             return None
         with _aside():
             where = "inside a transform" if _is_wrapped(obj) else type(obj).__name__

@@ -37,11 +37,26 @@ def text_of(obj: Any) -> str:
     Only small things are asked for theirs: the texts of tensors and containers would compute.
     """
     kind = type(obj)
-    if isinstance(obj, BaseException) or (
-        kind.__name__ in _TEXTS and kind.__module__.split(".")[0] in _HOMES
-    ):
+    name, home = name_of(kind), _home_of(kind)
+    if type.__subclasscheck__(BaseException, kind) or (name in _TEXTS and home.split(".")[0] in _HOMES):
         try:
             return str(obj)[:MAX_TEXT]
         except Exception:
-            return f"<{kind.__name__}>"
-    return f"<{kind.__module__}.{kind.__qualname__}>"
+            return f"<{name}>"
+    return f"<{home}.{_QUALIFIED(kind)}>"
+
+
+def name_of(kind: type) -> str:
+    """The type's name, whatever its metaclass says."""
+    return str(_NAME(kind))
+
+
+def _home_of(kind: type) -> str:
+    try:
+        return str(type.__getattribute__(kind, "__module__"))
+    except Exception:
+        return "?"
+
+
+_NAME = type.__dict__["__name__"].__get__
+_QUALIFIED = type.__dict__["__qualname__"].__get__

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optrace.frameworks.base import Framework
+from optrace.frameworks.base import Framework, is_a
 from optrace.frameworks.views import Quick, quick
-from optrace.trace.arguments import MAX_DEPTH, MAX_ITEMS, plain, text_of
+from optrace.trace.arguments import MAX_DEPTH, MAX_ITEMS, name_of, plain, text_of
 from optrace.trace.identity import Identities
 from optrace.trace.model import Trace
 from optrace.trace.records import DtypeRef, Opaque, TensorRef
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from optrace.trace.recorder import ThreadState
 
 _SIMPLE = frozenset({type(None), bool, int, float, str})
+_PLAIN = (bool, int, float, str, complex, np.generic)
 
 
 class Trees:
@@ -53,21 +54,24 @@ class Trees:
             stamp = known.stamp(obj)
             if stamp is not None or framework.is_tensor(obj):
                 return self._tensor(framework, known, obj, stamp)
-        if kind is list or kind is tuple or isinstance(obj, (list, tuple, dict)):
+        if kind is list or kind is tuple or is_a(obj, list) or is_a(obj, tuple) or is_a(obj, dict):
             return self._container(framework, obj, (*inside, id(obj)))
-        dtype = framework.dtype_name(obj)
-        if dtype is not None:
-            return DtypeRef(dtype)
         if kind is slice:
             return slice(*(self.record(framework, o, inside) for o in (obj.start, obj.stop, obj.step)))
-        if isinstance(obj, np.ndarray):
-            return self._trace.array(obj)
-        if isinstance(obj, (bool, int, float, str, complex, np.generic)) or obj is Ellipsis:
-            return plain(obj)
         for other in self._frameworks:
             if other is not framework and other.is_tensor(obj):
                 return self.tensor(other, obj)
-        return Opaque(kind.__name__, framework.unreadable(obj) or text_of(obj), obj)
+        dtype = framework.dtype_name(obj)
+        if dtype is not None:
+            return DtypeRef(dtype)
+        if is_a(obj, np.ndarray):
+            return self._trace.array(obj)
+        try:
+            if obj is Ellipsis or any(is_a(obj, base) for base in _PLAIN):
+                return plain(obj)
+        except Exception:  # a number or text of the program's own, which can't be read
+            return Opaque(name_of(kind), text_of(obj), obj)
+        return Opaque(name_of(kind), framework.unreadable(obj) or text_of(obj), obj)
 
     def tensor(self, framework: Framework, tensor: Any) -> TensorRef:
         """The reference to a tensor; its values are kept as the level asks for."""
@@ -130,13 +134,13 @@ class Trees:
             too_much = (
                 size > MAX_ITEMS or len(inside) > MAX_DEPTH or inside[-1] in inside[:-1] or size > thread.left
             )
-            items = [] if too_much else list(obj.items() if isinstance(obj, dict) else obj)
+            items = [] if too_much else list(obj.items() if is_a(obj, dict) else obj)
         except Exception as error:  # the program's own container fails
-            return Opaque(type(obj).__name__, f"<{type(error).__name__}>", obj)
+            return Opaque(name_of(type(obj)), f"<{type(error).__name__}>", obj)
         if too_much:
-            return Opaque(type(obj).__name__, f"{size} items", obj)
+            return Opaque(name_of(type(obj)), f"{size} items", obj)
         thread.left -= size
-        if isinstance(obj, dict):
+        if is_a(obj, dict):
             return {k if type(k) is str else text_of(k): self.record(framework, v, inside) for k, v in items}
         found = [self.record(framework, o, inside) for o in items]
-        return found if isinstance(obj, list) else tuple(found)
+        return found if is_a(obj, list) else tuple(found)
