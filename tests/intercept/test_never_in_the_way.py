@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import optrace
-from optrace.trace.recorder import Recorder
 from optrace.trace.session import trace
+from optrace.trace.trees import Trees
 
 torch = pytest.importorskip("torch")
 paddle = pytest.importorskip("paddle")
@@ -19,12 +19,12 @@ def apis(t):
     return [c.api for c in t.calls]
 
 
-@pytest.mark.parametrize("method", ["_record", "_tensor", "_note_inplace"])
+@pytest.mark.parametrize("method", ["record", "_tensor", "changed"])
 def test_an_error_of_ours_is_counted(monkeypatch, method):
     def broken(self, *args):
         raise LookupError("ours")
 
-    monkeypatch.setattr(Recorder, method, broken)
+    monkeypatch.setattr(Trees, method, broken)
     with trace(level="full") as t:
         assert F.relu(torch.ones(2))[0].item() == 1
         assert paddle.nn.functional.relu(paddle.ones([2]))[0].item() == 1
@@ -97,15 +97,15 @@ def test_generators_left_half_way():
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_interrupts_anywhere(monkeypatch, error):
     """Also one that arrives while the recorder is at work."""
-    original, count = Recorder._tensor, [0]
+    original, count = Trees._tensor, [0]
 
-    def interrupted(self, framework, tensor):
+    def interrupted(self, *args):
         count[0] += 1
         if count[0] == 3:
             raise error
-        return original(self, framework, tensor)
+        return original(self, *args)
 
-    monkeypatch.setattr(Recorder, "_tensor", interrupted)
+    monkeypatch.setattr(Trees, "_tensor", interrupted)
     with trace(level="meta") as t:
         with pytest.raises(error):
             F.gelu(torch.ones(2))[0]
@@ -251,7 +251,7 @@ def test_many_threads_start_and_stop_traces():
 @pytest.mark.parametrize("strict", [False, True])
 def test_errors_of_ours_are_told_once_at_the_end(monkeypatch, capsys, strict):
     """Also where the program turns warnings into errors."""
-    monkeypatch.setattr(Recorder, "_tensor", lambda *args: 1 / 0)
+    monkeypatch.setattr(Trees, "_tensor", lambda *args: 1 / 0)
     with warnings.catch_warnings(record=not strict) as said:
         warnings.simplefilter("error" if strict else "always")
         with trace(level="meta"):
