@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from optrace.report.model import Report
 
 
+# A step after every other.
+ALL_STEPS = 1 << 62
+
+
 def diff(
     base: Trace | str | Path, raw: Trace | str | Path, rtol: float | None = None, atol: float | None = None
 ) -> Report:
@@ -55,7 +59,14 @@ def diff(
             training = TrainingComparison(a, b, rtol, atol)
             return _beyond(Report(a, b, *training.run(), training.forced, drawn), reasons)
         forced = Comparison(a, b, rtol, atol)
-        return _beyond(Report(a, b, *forced.run(), forced.forced, drawn), reasons)
+        findings, warnings, evidence = forced.run()
+        if a.training.changed_buffers() and b.training.changed_buffers():
+            from optrace.training.buffers import Buffers
+
+            buffers = Buffers(a, b)
+            findings += buffers.run(forced.forced, ALL_STEPS)
+            warnings += buffers.warnings
+        return _beyond(Report(a, b, findings, warnings, evidence, forced.forced, drawn), reasons)
     recorded = RecordedComparison(a, b)
     return Report(a, b, *recorded.run(), recorded.prints, drawn)
 

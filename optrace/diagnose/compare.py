@@ -21,6 +21,7 @@ from optrace.diagnose.forced import Forced
 from optrace.diagnose.hidden import differing_weights, hidden_calls
 from optrace.diagnose.merge import merged
 from optrace.diagnose.outcome import raised, reshaped_outputs
+from optrace.diagnose.precision import other_precision
 from optrace.diagnose.region import culprit
 from optrace.diagnose.repair import Hypothesis
 from optrace.diagnose.results import differing_results, ended_early
@@ -66,6 +67,7 @@ class Comparison:
         if not self.findings:
             self.findings = differing_results(self.forced)
         self.findings += [] if any(f.raw and f.raw.error for f in self.findings) else ended_early(self.forced)
+        self.findings += other_precision(self.forced)
         evidence = gather(self.forced)
         if not self.findings and not evidence.compared + evidence.grouped:
             raise ComparisonError(

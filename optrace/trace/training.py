@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Key = tuple[int, int]
 
+# Buffers up to this many bytes are held until the trace ends, so that they can be read even if the module is gone.
+_SMALL = 1 << 20
+
 
 class Gradient(msgspec.Struct, frozen=True):
     """One gradient that reached the value ``key`` in a backward pass.
@@ -73,6 +76,10 @@ class TrainingRecord(msgspec.Struct):
     def __bool__(self) -> bool:
         return bool(self.gradients or self.steps)
 
+    def changed_buffers(self) -> bool:
+        """Whether any buffer has other values than at the start."""
+        return any(b.step >= 0 for b in self.buffers)
+
     def plain(self) -> dict[str, Any]:
         """As numbers, texts, lists and dictionaries, to be stored."""
         return msgspec.to_builtins(self)
@@ -95,6 +102,7 @@ class TrainingRecorder:
         self._leaving: dict[Key, Callable[[], None]] = {}
         self._stepping: dict[int, tuple[OptimizerStep, list[Any]]] = {}
         self._buffers: dict[int, tuple[weakref.ref[Any], str, Framework, np.ndarray]] = {}
+        self._small: list[Any] = []
         self.on = recorder.trace.level == "full"
 
     # -- gradients -------------------------------------------------------------------------------
@@ -154,6 +162,7 @@ class TrainingRecorder:
         """Take every hook away and note the buffers as they ended."""
         self._note_buffers()
         self.on = False
+        self._small.clear()
         for tensor, undo in self._undo:
             if tensor() is not None:
                 undo()
@@ -228,6 +237,8 @@ class TrainingRecorder:
         if uid not in self._buffers:
             array = framework.to_numpy(tensor)
             self._buffers[uid] = (weakref.ref(tensor), path, framework, array)
+            if array.nbytes <= _SMALL:
+                self._small.append(tensor)
             self.record.buffers.append(BufferState(uid, path, -1, self._recorder.trace.array(array)))
 
     def _note_buffers(self) -> None:

@@ -100,7 +100,7 @@ class Buffers:
         figures = ErrorFigures(*difference(a.reshape(-1), b.reshape(-1), "float32")[:5])
         return Finding(
             "argument" if differing else "value", text, "buffer", base, call, argument, raw.path,
-            Error(figures, figures), tuple(differing), hint, step=step,
+            Error(figures, figures), tuple(differing), hint, step=min(step, self._raw.calls[-1].step),
         )  # fmt: skip
 
 

@@ -24,6 +24,8 @@ from optrace.training.steps import StepTrace, computes, cut
 # Recorded gradients of parameters that are farther apart (relative) are looked into: in the first step, and
 # later, when parameters have begun to drift by rounding.
 _FIRST, _LATER = 1e-4, 1e-2
+# The same where one side computes in half precision.
+_ROUNDED = 0.1
 
 
 class TrainingComparison:
@@ -97,7 +99,10 @@ class TrainingComparison:
         """Findings of the backward pass that do not follow from those of the forward pass."""
         if not (backward.base.arriving and backward.raw.arriving):
             return []
-        deviating = backward.deviating(_FIRST if number == 0 else _LATER)
+        allowed = _FIRST if number == 0 else _LATER
+        if any(f.kind == "dtype" for f in forward):
+            allowed = _ROUNDED
+        deviating = backward.deviating(allowed)
         if not deviating:
             return []
         found, leaves = [], set()
@@ -109,6 +114,8 @@ class TrainingComparison:
                     continue  # one parameter of base's stands for several of raw's
                 leaves.add(mismatch.base)
             if any(unit.call.id in named for unit in backward.raw.readers.get(mismatch.key, ())):
+                continue
+            if allowed == _ROUNDED and apart(mismatch.wanted, mismatch.left) <= allowed:
                 continue
             ends = [r for r in deviating if r.key in _upstream(backward, mismatch)]
             if ends:
