@@ -9,7 +9,7 @@ import numpy as np
 
 from optrace import ops
 from optrace.frameworks.base import Framework
-from optrace.randomness.draws import ALPHA, MASKS, alpha_terms, spread_of
+from optrace.randomness.draws import ALPHA, MASKS, alpha_terms, family_of, own_axes, restated
 from optrace.randomness.effect import effect_of, short
 
 
@@ -39,7 +39,9 @@ def apply(
         keep = _like(framework, _fit(values, x.shape, name, given), x)
         return _inplace(framework, given, x, (x * keep + dropped * (1 - keep)) * scale + shift)
     if name == "rrelu":
-        return _inplace(framework, given, x, x * _like(framework, _fit(values, x.shape, name, given), x))
+        slopes = _fit(values, x.shape, name, given)
+        slopes = np.where(slopes == 1, 1, restated(slopes, name, base or {}, given))
+        return _inplace(framework, given, x, x * _like(framework, slopes, x))
     if name == "gumbel_softmax":
         return _gumbel(framework, given, x, values)
     if name == "scaled_dot_product_attention":
@@ -64,17 +66,9 @@ def _fit(values: np.ndarray, shape: Any, name: str, given: dict[str, Any]) -> np
         if values.size != math.prod(shape):
             raise CannotApply(f"the draw has shape {list(values.shape)}, the call needs {list(shape)}")
         values = values.reshape(shape)
-    axis = given.get("axis")
-    if axis is not None:
-        kept = {a % len(shape) for a in (axis if isinstance(axis, (list, tuple)) else [axis])}
-    elif name in ("dropout1d", "dropout2d", "dropout3d", "feature_dropout", "feature_alpha_dropout"):
-        full = {"dropout1d": 3, "dropout2d": 4, "dropout3d": 5}.get(name, len(shape))
-        last = str(given.get("data_format", "NC")).endswith("C")
-        batched = len(shape) >= full
-        kept = ({0, len(shape) - 1} if last else {0, 1}) if batched else {len(shape) - 1 if last else 0}
-    else:
-        return values
-    first = tuple(slice(None) if i in kept else slice(0, 1) for i in range(len(shape)))
+    first = tuple(
+        slice(None) if i in own_axes(name, given, len(shape)) else slice(0, 1) for i in range(len(shape))
+    )
     return np.broadcast_to(values[first], shape)
 
 
@@ -139,13 +133,7 @@ def _sample(
     framework: Framework, api: str, given: dict[str, Any], x: Any, values: np.ndarray, base: dict[str, Any]
 ) -> Any:
     """The sample itself, moved and stretched where the two distributions differ in that."""
-    name = short(api)
-    family = "normal" if "normal" in name else "uniform"
-    if name in ("normal", "uniform", "rand", "randn", "rand_like", "randn_like", "standard_normal"):
-        family = "uniform" if name in ("rand", "rand_like", "uniform") else "normal"
-        mine, theirs = spread_of(given, family), spread_of(base, family)
-        if mine and theirs and mine != theirs:
-            values = (values - theirs[0]) / theirs[1] * mine[1] + mine[0]
+    values = restated(values, family_of(api) or "", base, given)
     if api.endswith("_"):
         if tuple(x.shape) != values.shape and x.size != values.size:
             raise CannotApply(f"the draw has shape {list(values.shape)}, the call needs {list(x.shape)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,22 @@ _SAMPLES = {
     "log_normal": "log_normal",
     "standard_gamma": "gamma",
 }
+
+
+_WHOLE = {"dropout1d": 3, "dropout2d": 4, "dropout3d": 5, "feature_dropout": 0, "feature_alpha_dropout": 0}
+
+
+def own_axes(name: str, given: dict[str, Any], rank: int) -> set[int]:
+    """The axes along which a dropping call of this short name draws anew; it drops whole slices of the others."""
+    axis = given.get("axis")
+    if axis is not None:
+        return {a % rank for a in (axis if isinstance(axis, (list, tuple)) else [axis])}
+    if name not in _WHOLE:
+        return set(range(rank))
+    last = str(given.get("data_format", "NC")).endswith("C")
+    if rank >= (_WHOLE[name] or rank):
+        return {0, rank - 1} if last else {0, 1}
+    return {rank - 1 if last else 0}
 
 
 class Draw(NamedTuple):
@@ -143,15 +159,52 @@ def alpha_terms(p: float) -> tuple[float, float, float]:
     return scale, -scale * dropped * p, dropped
 
 
+# What the distributions call their lower end (or location) and their upper end (or scale), by framework.
+_FIRST = {
+    "uniform": ("from_", "min", "a"),
+    "normal": ("mean",),
+    "log_normal": ("mean",),
+    "cauchy": ("median", "loc"),
+    "integers": ("low", "from_"),
+    "rrelu": ("lower",),
+}
+_SECOND = {
+    "uniform": ("to", "max", "b"),
+    "normal": ("std",),
+    "log_normal": ("std",),
+    "cauchy": ("sigma", "scale"),
+    "integers": ("high", "to"),
+    "rrelu": ("upper",),
+    "exponential": ("lambd", "lam"),
+}
+_STANDARD = {"uniform": (0.0, 1.0), "normal": (0.0, 1.0)}
+
+
 def spread_of(args: dict[str, object], family: str) -> tuple[float, float] | None:
-    """Location and scale of a normal or uniform call, ``None`` where they are tensors."""
-    if family == "normal":
-        loc, scale = args.get("mean", 0.0), args.get("std", 1.0)
-    else:
-        low, high = args.get("from_", args.get("min", 0.0)), args.get("to", args.get("max", 1.0))
-        if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
-            return None
-        loc, scale = low, high - low
-    if isinstance(loc, (int, float)) and isinstance(scale, (int, float)) and scale:
-        return float(loc), float(scale)
-    return None
+    """Location and scale of a call's distribution, ``None`` where they are tensors or make no sense."""
+    first, second = (
+        next((args[n] for n in names.get(family, ()) if args.get(n) is not None), None)
+        for names in (_FIRST, _SECOND)
+    )
+    low, high = _STANDARD.get(family, (None, None))
+    first, second = low if first is None else first, high if second is None else second
+    if family == "exponential":
+        return (0.0, 1 / second) if isinstance(second, (int, float)) and second else None
+    if family == "integers" and isinstance(first, (int, float)) and second is None:
+        first, second = 0, first
+    if not isinstance(first, (int, float)) or not isinstance(second, (int, float)):
+        return None
+    scale = second - first if family in ("uniform", "integers", "rrelu") else second
+    return (float(first), float(scale)) if scale else None
+
+
+def restated(values: np.ndarray, family: str, base: dict[str, object], mine: dict[str, object]) -> np.ndarray:
+    """What a call with the arguments ``mine`` would have drawn where one with ``base`` drew ``values``."""
+    theirs, own = spread_of(base, family), spread_of(mine, family)
+    if not theirs or not own or theirs == own:
+        return values
+    if family == "log_normal":
+        with np.errstate(divide="ignore"):
+            return np.exp((np.log(values) - theirs[0]) / theirs[1] * own[1] + own[0])
+    moved = (values - theirs[0]) / theirs[1] * own[1] + own[0]
+    return np.floor(moved).astype(values.dtype) if family == "integers" else moved

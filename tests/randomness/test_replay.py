@@ -72,3 +72,58 @@ def test_two_traces_of_their_own_are_compared_by_bases_draws() -> None:
     with optrace.trace(level="full") as raw:
         paddle.ones([4]) * 2 + paddle.randn([4])
     assert optrace.diff(base, raw)
+
+
+@pytest.mark.parametrize(
+    ("base", "raw"),
+    [
+        (lambda x: x + torch.empty_like(x).uniform_(-1, 1), lambda x: x + paddle.uniform(x.shape, min=-1.0)),
+        (lambda x: x + torch.rand(x.shape), lambda x: x + paddle.uniform(x.shape, min=0.0)),
+        (lambda x: x + torch.normal(0.0, 0.1, x.shape), lambda x: x + paddle.normal(0.0, 0.1, x.shape)),
+        (
+            lambda x: x * torch.randint(0, 9, x.shape),
+            lambda x: x * paddle.randint(0, 9, x.shape).astype("float32"),
+        ),
+        (
+            lambda x: x + torch.empty_like(x).exponential_(2.0),
+            lambda x: x + paddle.empty_like(x).exponential_(2.0),
+        ),
+    ],
+)
+def test_samples_of_one_distribution_align(base: Callable[[Any], Any], raw: Callable[[Any], Any]) -> None:
+    report = _compare(base, raw)
+    assert report, str(report)
+
+
+@pytest.mark.parametrize(
+    ("base", "raw", "api"),
+    [
+        (
+            lambda x: x + torch.rand(x.shape),
+            lambda x: x + paddle.uniform(x.shape, min=-1.0),
+            "paddle.uniform",
+        ),
+        (
+            lambda x: x + torch.empty_like(x).normal_(0, 0.1),
+            lambda x: x + paddle.normal(0.0, 0.2, x.shape),
+            "paddle.normal",
+        ),
+        (
+            lambda x: x * torch.randint(0, 9, x.shape),
+            lambda x: x * paddle.randint(0, 5, x.shape).astype("float32"),
+            None,
+        ),
+        (
+            lambda x: F.rrelu(x, 0.1, 0.3, training=True),
+            lambda x: P.rrelu(x, 0.1, 0.4),
+            "paddle.nn.functional.rrelu",
+        ),
+    ],
+)
+def test_another_distribution_is_a_finding(
+    base: Callable[[Any], Any], raw: Callable[[Any], Any], api: str | None
+) -> None:
+    report = _compare(base, raw)
+    assert len(report.findings) == 1, str(report)
+    found = report.findings[0].raw
+    assert found is not None and (api is None or found.api == api)
