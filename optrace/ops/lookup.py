@@ -13,9 +13,9 @@ def lookup(api: str) -> Row | None:
 
 
 def equivalents(api: str) -> tuple[str, ...]:
-    """The other framework's names for the job of ``api``, the canonical ones first.
+    """The other framework's names for the job of ``api``: of its own rows, the canonical ones first.
 
-    A name without a counterpart of its own has those of the rows with the same job, if there are any.
+    Those of other rows with the same job come last (``torch.Tensor.view`` and ``paddle.reshape``).
     """
     found: dict[str, None] = {}
     late: dict[str, None] = {}
@@ -23,12 +23,12 @@ def equivalents(api: str) -> tuple[str, ...]:
     if not rows:
         return ()
     other = "paddle" if table().side_of(rows[0], api) == "torch" else "torch"
-    if not any(row.listed(other) for row in rows):
-        rows = [row for job in table().jobs_of(api) for row in table().rows_for(job)]
-    for row in rows:
+    same = [row for job in sorted(table().jobs_of(api)) for row in table().rows_for(job)]
+    for row in [*rows, *(row for row in same if row not in rows)]:
         names = row.names(other)
-        found.update(dict.fromkeys(names[:1]))
-        late.update(dict.fromkeys(names[1:]))
+        first = 1 if row in rows else 0
+        found.update(dict.fromkeys(names[:first]))
+        late.update(dict.fromkeys(names[first:]))
     return tuple({**found, **late})
 
 
