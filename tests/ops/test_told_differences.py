@@ -210,7 +210,7 @@ def test_gather_takes_whole_rows_in_paddle() -> None:
 
 def test_layer_norm_refuses_a_large_epsilon_in_paddle() -> None:
     TF.layer_norm(t(X), [6], eps=0.01)
-    with pytest.raises(Exception, match="(?i)epsilon"):
+    with pytest.raises(Exception, match=r"(?i)epsilon"):
         PF.layer_norm(p(X), [6], epsilon=0.01)
     told = " ".join(s for row in table().rows_of("torch.nn.functional.layer_norm") for s in row.differences)
     assert "1e-3" in told or "0.001" in told
