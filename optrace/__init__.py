@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from optrace.api import auto_diff, diff
     from optrace.diagnose.findings import Evidence, Finding, Warn
     from optrace.ops import equivalents, random_ops
-    from optrace.randomness import audit_random, replay_random
+    from optrace.randomness import audit_random, check_determinism, replay_random
     from optrace.report.model import Report
     from optrace.trace.model import Trace
     from optrace.trace.records import Call
@@ -45,6 +45,7 @@ _HOMES = {
     "Evidence": "optrace.diagnose.findings",
     "Call": "optrace.trace.records",
     "audit_random": "optrace.randomness",
+    "check_determinism": "optrace.randomness",
     "replay_random": "optrace.randomness",
     "assign_weight": "optrace.weights",
     "convert_checkpoint": "optrace.weights",

@@ -15,9 +15,19 @@ class Pool:
     def __init__(self, draws: list[Draw]) -> None:
         self._left = list(draws)
 
-    def take(self, family: str, read: np.ndarray | None, shape: tuple[int, ...] | None) -> Draw | None:
-        """The first draw made on the same values, else the first of the same shape, else of the same size."""
-        fitting = [d for d in self._left if d.family == family and _fits(d, shape)]
+    def take(
+        self, family: str, read: np.ndarray | None, shape: tuple[int, ...] | None, freedom: int | None = None
+    ) -> Draw | None:
+        """The first draw made on the same values, else the first of the same shape, else of the same size.
+
+        A call that draws ``freedom`` numbers is given no draw of fewer: dropping elements is not what
+        dropping channels is.
+        """
+        fitting = [
+            d
+            for d in self._left
+            if d.family == family and _fits(d, shape) and (freedom is None or freedom <= d.freedom)
+        ]
         chosen = next((d for d in fitting if equal(d.read, read)), None)
         if chosen is None:
             chosen = next((d for d in fitting if shape is None or d.values.shape == shape), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,10 +57,15 @@ def own_axes(name: str, given: dict[str, Any], rank: int) -> set[int]:
         return {a % rank for a in (axis if isinstance(axis, (list, tuple)) else [axis])}
     if name not in _WHOLE:
         return set(range(rank))
-    last = str(given.get("data_format", "NC")).endswith("C")
+    last = rank > 2 and str(given.get("data_format") or "").endswith("C")
     if rank >= (_WHOLE[name] or rank):
         return {0, rank - 1} if last else {0, 1}
     return {rank - 1 if last else 0}
+
+
+def freedom(api: str, given: dict[str, Any], shape: tuple[int, ...]) -> int:
+    """How many numbers a call draws for a result of this shape: whole channels take one each."""
+    return math.prod(shape[i] for i in own_axes(short(api), given, len(shape)))
 
 
 class Draw(NamedTuple):
@@ -72,6 +78,10 @@ class Draw(NamedTuple):
     values: np.ndarray
     call: Call
     read: np.ndarray | None = None
+
+    @property
+    def freedom(self) -> int:
+        return freedom(self.call.api, {**ops.defaults(self.call.api), **self.call.args}, self.values.shape)
 
 
 def family_of(api: str) -> str | None:

@@ -15,7 +15,7 @@ from optrace.frameworks.base import Framework
 from optrace.intercept.hub import hub_of
 from optrace.randomness.apply import CannotApply, apply
 from optrace.randomness.choose import Pool
-from optrace.randomness.draws import draws_of, family_of
+from optrace.randomness.draws import draws_of, family_of, freedom
 from optrace.randomness.effect import effect_of
 from optrace.trace.draws import handed
 from optrace.trace.model import Trace
@@ -91,7 +91,9 @@ class replay_random:
             return False, None
         read = next((v for v in given.values() if framework.is_tensor(v)), None)
         array = None if read is None else framework.to_numpy(read)
-        draw = self._pool.take(family, array, _shape(framework, api, given, array))
+        shape = _shape(framework, api, given, array)
+        numbers = None if shape is None else freedom(api, given, shape)
+        draw = self._pool.take(family, array, shape, numbers)
         if draw is None:
             self.unreplayed[api] = "base has no draw left that would fit"
             return False, None

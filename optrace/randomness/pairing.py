@@ -35,7 +35,9 @@ def pair(base: Trace, raw: Trace) -> dict[str, int]:
         if own is not None:
             inside.add(call.id)
             call.__dict__[DRAWS] = [
-                d for d in draws if d.family == own.family and d.values.size == own.values.size
+                d
+                for d in draws
+                if d.family == own.family and d.values.size == own.values.size and own.freedom <= d.freedom
             ]
             _give(pool, call, own)
         elif family_of(call.api) is None and effect(call).effective and _known(call):
@@ -47,7 +49,7 @@ def pair(base: Trace, raw: Trace) -> dict[str, int]:
 
 
 def _give(pool: Pool, call: Call, own: Draw) -> None:
-    draw = pool.take(own.family, own.read, own.values.shape)
+    draw = pool.take(own.family, own.read, own.values.shape, own.freedom)
     if draw is not None:
         call.__dict__[GIVEN] = draw
 

@@ -11,7 +11,6 @@ import torch
 from torch.nn import functional as F
 
 import optrace
-from optrace.randomness import check_determinism
 
 
 def _program() -> tuple[float, float]:
@@ -59,7 +58,43 @@ def test_a_call_without_effect_is_listed_as_such() -> None:
 def test_the_first_call_that_differs_is_named() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 30), torch.nn.Dropout(0.5))
     x = torch.ones(1, 3)
-    found = check_determinism(lambda: model(x), seed=None)
+    found = optrace.check_determinism(lambda: model(x), seed=None)
     assert found is not None and found.second is not None
     assert found.second.module == "1" and "eval()" in found.message
-    assert check_determinism(lambda: model(x)) is None
+    assert optrace.check_determinism(lambda: model(x)) is None
+
+
+def test_a_dropout_that_outlives_eval_is_noted_with_its_line() -> None:
+    class Always(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.dropout(x, 0.5)
+
+    (found,) = optrace.audit_random(lambda: Always().eval()(torch.ones(4)))
+    assert found.effective and found.p == 0.5 and "eval mode" in found.note
+    assert found.site is not None and found.site.file.endswith("test_audit.py")
+
+
+def test_draws_inside_fused_calls_are_listed() -> None:
+    q = torch.ones(1, 1, 8, 8)
+    net = torch.nn.GRU(4, 4, 2, dropout=0.5)
+    found = optrace.audit_random(
+        lambda: (F.scaled_dot_product_attention(q, q, q, dropout_p=0.5), net(torch.ones(3, 1, 4)))
+    )
+    assert [(op.api.rpartition(".")[2].lower(), op.p, op.effective) for op in found] == [
+        ("scaled_dot_product_attention", 0.5, True),
+        ("gru", 0.5, True),
+    ]
+
+
+def test_only_what_random_numbers_reach_is_spared() -> None:
+    def run(framework: object, size: object) -> None:
+        x = framework.ones(size)  # type: ignore[attr-defined]
+        x * 2
+        x + framework.randn(size)  # type: ignore[attr-defined]
+
+    with optrace.trace(level="full") as base:
+        run(torch, 4)
+    with optrace.trace(level="full") as raw:
+        run(paddle, [4])
+    report = optrace.diff(base, raw)
+    assert report, str(report)

@@ -34,6 +34,18 @@ def _compare(base: Callable[[Any], Any], raw: Callable[[Any], Any]) -> Any:
     [
         (lambda x: F.dropout2d(x.tanh(), 0.3).exp(), lambda x: P.dropout(x.tanh(), 0.3, axis=[0, 1]).exp()),
         (lambda x: F.alpha_dropout(x, 0.3, True).exp(), lambda x: P.alpha_dropout(x, 0.3).exp()),
+        (
+            lambda x: F.feature_alpha_dropout(x.tanh(), 0.3, True).exp(),
+            lambda x: P.feature_alpha_dropout(x.tanh(), 0.3).exp(),
+        ),
+        (
+            lambda x: (F.dropout(x.tanh(), 0.3) + x).exp(),
+            lambda x: paddle.incubate.nn.functional.fused_dropout_add(x.tanh(), x, p=0.3).exp(),
+        ),
+        (
+            lambda x: x[:, torch.multinomial(torch.ones(6), 6)].exp(),
+            lambda x: paddle.index_select(x, paddle.multinomial(paddle.ones([6]), 6), 1).exp(),
+        ),
         (lambda x: F.rrelu(x, training=True).exp(), lambda x: P.rrelu(x).exp()),
         (lambda x: x + torch.rand_like(x), lambda x: x + paddle.rand(x.shape)),
     ],
@@ -127,3 +139,18 @@ def test_another_distribution_is_a_finding(
     assert len(report.findings) == 1, str(report)
     found = report.findings[0].raw
     assert found is not None and (api is None or found.api == api)
+
+
+def test_dropping_elements_is_not_dropping_channels() -> None:
+    report = _compare(lambda x: F.dropout2d(x.tanh(), 0.3).exp(), lambda x: P.dropout(x.tanh(), 0.3).exp())
+    assert [f.raw.api for f in report.findings if f.raw] == ["paddle.nn.functional.dropout"]
+
+
+def test_a_missing_dropout_is_told_as_missing() -> None:
+    report = _compare(lambda x: F.dropout(x.tanh(), 0.3).exp(), lambda x: x.tanh().exp())
+    assert [f.kind for f in report.findings] == ["missing_op"]
+
+
+def test_a_bug_behind_a_dropout_is_found_alone() -> None:
+    report = _compare(lambda x: F.dropout(x.tanh(), 0.3).sin(), lambda x: P.dropout(x.tanh(), 0.3).cos())
+    assert [f.raw.api for f in report.findings if f.raw] == ["paddle.Tensor.cos"]
