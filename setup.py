@@ -44,6 +44,7 @@ setup(
             "hypothesis>=6",
             "jsonschema>=4.18",
             "mypy>=1.11",
+            "playwright>=1.40",
             "pytest>=8",
             "pytest-benchmark>=4",
             "pytest-xdist>=3",

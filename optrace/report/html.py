@@ -13,7 +13,9 @@ from markupsafe import Markup
 
 from optrace.report import excerpt, rows
 from optrace.report import text as words
+from optrace.report.along import along
 from optrace.report.jsonfile import save
+from optrace.report.pictures import picture
 from optrace.version import __version__
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters["clean"] = words.clean
+    found = rows.facing(report)
     # The page allows this one script, by its hash, and nothing from anywhere else.
     script = resources.files("optrace.report").joinpath("templates/report.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -37,7 +40,8 @@ def render(report: Report) -> str:
         report=report,
         words=words,
         excerpt=excerpt,
-        calls=rows.packed(rows.facing(report)),
+        calls={**rows.packed(found), "errors": along(report, found)},
+        picture=picture,
         script=Markup(script),
         script_hash=digest,
         version=__version__,

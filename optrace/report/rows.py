@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optrace.align.correspondence import Correspondence
+from optrace.ops import same_job
 from optrace.report import text as words
 from optrace.trace.records import Call
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 STATES = {
     "cause": "cause of a difference",
     "equal": "agrees",
+    "reached": "agrees given base's inputs, reached by an error",
     "group": "inside a group that agrees",
     "raw": "raw only",
     "base": "base only",
@@ -39,6 +41,8 @@ def facing(report: Report) -> list[Facing]:
     partners = [_partner(links, node) for node in links.raw.nodes]
     paired = {partner.index for partner in partners if partner is not None}
     fine = links.accounted()
+    nodes = [n.index for n in links.raw.nodes if id(n.call) in causes]
+    reached = {i for index in nodes for i in links.raw.descendants(index)}
     rows: list[Facing] = []
     done = 0
     for node, partner in zip(links.raw.nodes, partners):
@@ -51,7 +55,7 @@ def facing(report: Report) -> list[Facing]:
         elif node.index in links.unreplayable:
             state = "beyond"
         elif partner is not None:
-            state = "equal"
+            state = "reached" if node.index in reached else "equal"
         else:
             state = "group" if all(fine.get(key, True) for key in node.outputs) else "raw"
         rows.append(Facing(state, partner.call if partner is not None else None, node.call))
@@ -64,8 +68,11 @@ def _partner(links: Correspondence, node: Node) -> Node | None:
     for key in node.outputs:
         makers = [links.base.producer[k] for k in links.base_keys(key) if k in links.base.producer]
         if makers:
-            # Of several equal values, the one made at about this place.
-            return links.base.nodes[min(makers, key=lambda i: (abs(i - node.index), i))]
+            # Of several equal values, the one of a like call, made at about this place.
+            nodes, api = links.base.nodes, node.call.api
+            return nodes[
+                min(makers, key=lambda i: (not same_job(nodes[i].call.api, api), abs(i - node.index), i))
+            ]
     return None
 
 
