@@ -11,6 +11,7 @@ from optrace.align.values import epsilon
 from optrace.diagnose.run import run_model, sides
 from optrace.errors import ModelError, WeightError
 from optrace.weights import by_structure, repair
+from optrace.weights.ambiguous import ambiguous
 from optrace.weights.by_use import UseReader
 from optrace.weights.flow import Flow
 from optrace.weights.fold import Folding
@@ -203,6 +204,8 @@ class Assignment:
         said = [*self.notes, *notes(plan, self.base, self.raw, self.traced is not None)]
         report = WeightReport(plan.rows, notes=said, shapes=shapes)
         report.agreement = agreement if self.inputs is not None else None
+        if agreement.close and self.traced is not None:
+            report.ambiguous = ambiguous(self, plan)
         report.unused_raw = [o.name for o in self.raw if o.name not in given]
         report.unused_base = [o.name for o in self.base if o.name not in taken]
         return report

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +151,19 @@ def test_loaders(array: np.ndarray) -> None:
     assert check_dataloader(
         pairs, [{"x": torch.as_tensor(p["x"]), "y": torch.as_tensor(p["y"][0])} for p in pairs]
     )
+
+
+def test_checks_need_no_framework(array: np.ndarray) -> None:
+    layer, module = create_model(Layer(), "layer"), create_model(Module(), "module")
+    assign_weight(layer, module)
+    run(layer, paddle.to_tensor(array))
+    run(module, torch.as_tensor(array))
+    program = (
+        "import sys\n"
+        "sys.modules['torch'] = sys.modules['paddle'] = None\n"
+        "from optrace.padiff import *\n"
+        f"paths = {layer.dump_path!r}, {module.dump_path!r}\n"
+        "print(check_report(*paths) and check_params(*paths))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.split()[-1:] == ["True"], done.stderr

@@ -157,3 +157,33 @@ def test_prefixes_of_wrappers(prefix: str, tmp_path: Any) -> None:
         tmp_path / "b.bin", tmp_path / "b.pdparams", rules=[{"from": "{all*}", "to": "{all*}"}]
     )
     assert set(kept.mapping) == {"model.weight"} and not kept.prefix
+
+
+class Branches(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.low, self.high, self.out = (torch.nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x: Any) -> Any:
+        return self.out(torch.tanh(self.low(x)) + torch.tanh(self.high(x)))
+
+
+class PaddleBranches(paddle.nn.Layer):
+    def __init__(self, weight: float) -> None:
+        super().__init__()
+        self.one, self.two, self.out = (paddle.nn.Linear(4, 4) for _ in range(3))
+        self.share = weight
+
+    def forward(self, x: Any) -> Any:
+        return self.out(paddle.tanh(self.two(x)) + self.share * paddle.tanh(self.one(x)))
+
+
+def test_branches_that_may_change_places() -> None:
+    report = assign_weight(Branches(), PaddleBranches(1.0), {"x": X})
+    assert report.verified
+    assert [set(g) for g in report.ambiguous] == [{"one.weight", "one.bias", "two.weight", "two.bias"}]
+    assert "may change places" in str(report)
+    attention = torch.nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True)
+    port = paddle.nn.TransformerEncoderLayer(4, 2, 8, 0.0)
+    report = assign_weight(sequential(attention), sequential(port), (X[None],))
+    assert report.verified and not report.ambiguous
