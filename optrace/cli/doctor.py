@@ -27,6 +27,8 @@ _LIBRARIES = (
     "jinja2",
     "transformers",
 )
+# Versions that the tests were run with.
+_TESTED = {"torch": "2.13", "paddle": "3.3"}
 _DISTRIBUTIONS = {"paddle": ("paddlepaddle", "paddlepaddle-gpu")}
 
 
@@ -75,6 +77,7 @@ def _framework(name: str) -> bool | None:
     recorded = any(call.api.endswith("__add__") for call in trace.calls)
     table(
         [
+            ("tested with", f"{_TESTED[name]}; other versions are checked by the lines below only"),
             ("patched while tracing", f"{patched:,} of {len(targets):,} APIs"),
             ("self-check: one addition recorded", "yes" if recorded else "NO"),
             ("self-check: everything put back", "yes" if restored else "NO"),

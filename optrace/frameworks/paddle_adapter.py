@@ -204,7 +204,8 @@ class PaddleFramework(Framework):
         return _RngState()
 
     def set_rng_state(self, state: Any) -> None:
-        paddle.set_rng_state(state.cpu, "cpu")
+        # paddle.set_rng_state(state, "cpu") raises in paddle 2.6.
+        paddle.framework.core.default_cpu_generator().set_state(state.cpu[0])
         if state.cuda:
             paddle.set_cuda_rng_state(state.cuda)
 
