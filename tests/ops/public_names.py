@@ -10,6 +10,9 @@ import torch
 
 from optrace.frameworks import paddle_targets, torch_targets
 
+THIS = {"torch": torch.__version__.split("+")[0], "paddle": paddle.__version__}
+# The versions that the table was written for; on others names come and go.
+WRITTEN_FOR = {"torch": "2.13.0", "paddle": "3.3.1"}
 TORCH_NAMESPACES = ("torch", "torch.nn.functional", "torch.linalg", "torch.fft", "torch.special")
 # Where torch's Python functions are defined; the rest of what ``torch`` holds is no tensor call.
 TORCH_HOMES = ("torch.functional", "torch.nn.functional", "torch._linalg", "torch._lowrank", "torch._lobpcg")

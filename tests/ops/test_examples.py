@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execution import by_distribution, close, flat, to_numpy
+from execution import by_distribution, close, flat, here, to_numpy
 
 from optrace.ops.examples import example_of
 from optrace.ops.schema import Row
@@ -35,6 +35,9 @@ def results(row: Row, side: str, inputs: list[str], call: str) -> list[np.ndarra
 
 @pytest.mark.parametrize("row", ROWS)
 def test_the_shown_example_runs_on_both_sides(row: Row) -> None:
+    missing = [n for n in (row.names("torch")[0], row.names("paddle")[0]) if not here(n)]
+    if missing:
+        pytest.skip(f"{missing[0]} is not in this version")
     shown = example_of(row)
     assert shown is not None
     left = results(row, "torch", shown.inputs, shown.torch)
