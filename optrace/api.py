@@ -33,7 +33,8 @@ def diff(
 ) -> Report:
     """Compare two traces, or the folders of two saved ones.
 
-    ``rtol`` and ``atol`` replace the tolerances that follow from the dtypes. Raises
+    ``rtol`` and ``atol`` replace the tolerances that follow from the dtypes; without values (level ``"stats"``)
+    they hold for a whole tensor, relative to the root mean square of its elements. Raises
     ``ComparisonError`` when nothing can be said: an empty trace, a trace against itself, runs on
     different inputs.
     """
@@ -44,7 +45,7 @@ def diff(
 
     install()
     if _in_pieces(base) and _in_pieces(raw):
-        return _diff_in_pieces(Path(base), Path(raw))
+        return _diff_in_pieces(Path(base), Path(raw), rtol, atol)
     a, b = _trace(base), _trace(raw)
     if a is b or a.meta["id"] == b.meta["id"]:
         raise ComparisonError(
@@ -67,7 +68,7 @@ def diff(
             findings += buffers.run(forced.forced, ALL_STEPS)
             warnings += buffers.warnings
         return _beyond(Report(a, b, findings, warnings, evidence, forced.forced, drawn), reasons)
-    recorded = RecordedComparison(a, b)
+    recorded = RecordedComparison(a, b, rtol, atol)
     return Report(a, b, *recorded.run(), recorded.prints, drawn)
 
 
@@ -80,14 +81,14 @@ def _in_pieces(side: Trace | str | Path) -> TypeGuard[str | Path]:
     return stream.trace.level != "full"
 
 
-def _diff_in_pieces(base: Path, raw: Path) -> Report:
+def _diff_in_pieces(base: Path, raw: Path, rtol: float | None, atol: float | None) -> Report:
     from optrace.diagnose.windowed import WindowedComparison
     from optrace.randomness.audit import RandomOps
     from optrace.report.model import Report
 
     drawn = RandomOps(), RandomOps()
     a, b = Stream(base, drawn[0].add), Stream(raw, drawn[1].add)
-    comparison = WindowedComparison(a, b)
+    comparison = WindowedComparison(a, b, rtol, atol)
     return Report(a.trace, b.trace, *comparison.run(), comparison.prints, [*drawn[0].all, *drawn[1].all])
 
 

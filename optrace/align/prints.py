@@ -22,8 +22,16 @@ GROWTH, MOST = 10.0, 5e-4
 class Prints(Correspondence):
     """Matches raw values to base values by fingerprint, allowing for rounding that has grown on the way."""
 
-    def __init__(self, base: Graph, raw: Graph, outputs: frozenset[Key]) -> None:
+    def __init__(
+        self,
+        base: Graph,
+        raw: Graph,
+        outputs: frozenset[Key],
+        rtol: float | None = None,
+        atol: float | None = None,
+    ) -> None:
         super().__init__(base, raw, outputs)
+        self._rtol, self._atol = rtol, atol
         self.gaps: dict[Key, float] = {}
         self.unknown: set[Key] = set()
         self._candidates = Candidates(_summaries(base))
@@ -40,7 +48,7 @@ class Prints(Correspondence):
         if base.key in self.base_keys(raw.key):
             return True
         gap = self.gap(base, raw)
-        return math.isnan(gap) or gap <= ROUNDING
+        return math.isnan(gap) or gap <= self._limit(ROUNDING, self.raw.trace.stats(raw))
 
     def gap(self, base: TensorRef, raw: TensorRef) -> float:
         """How far two values are apart, relative to their size; ``nan`` when unknown, ``inf`` for other sizes."""
@@ -57,6 +65,13 @@ class Prints(Correspondence):
                 return difference(a, b, raw.dtype).scaled
         return relative_gap(base_print, raw_print, base.shape == raw.shape)
 
+    def _limit(self, rounding: float, mine: Fingerprint | None) -> float:
+        """The gap that is allowed: what rounding explains, or the tolerances that were given instead."""
+        if self._rtol is None and self._atol is None:
+            return rounding
+        absolute = self._atol / mine.rms if self._atol and mine is not None and mine.rms else 0.0
+        return max(self._rtol or 0.0, absolute)
+
     def _match(self, key: Key, limit: float) -> None:
         ref = self.raw.refs[key]
         mine = self.raw.trace.stats(ref)
@@ -65,6 +80,7 @@ class Prints(Correspondence):
             return
         if _says_little(mine):
             self.weak.add(key)
+        limit = self._limit(limit, mine)
         found: list[tuple[float, Match]] = []
         for base_print, base_key in self._candidates.near(mine, limit, self._place + 1):
             theirs = self.base.refs[base_key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import runpy
 import warnings
 from importlib.util import find_spec
@@ -10,11 +11,16 @@ from typing import Annotated
 
 import typer
 
-from optrace.cli.output import fail, line
+from optrace.cli.output import fail, line, note
 from optrace.errors import FrameworkMissing, OptraceError
 
-# Example -> what it needs besides torch and paddle.
-EXAMPLES = {"resnet18": "transformers", "bert_block": "transformers", "small_pair": None}
+# Example -> the module it needs besides torch and paddle.
+EXAMPLES = {
+    "resnet18": "transformers.models.resnet.modeling_resnet",
+    "bert_block": "transformers.models.bert.modeling_bert",
+    "small_pair": None,
+}
+PUBLISHED = [name for name, needs in EXAMPLES.items() if needs]
 
 
 def command(
@@ -28,7 +34,7 @@ def command(
     """Carry weights over, compare, change one argument, and have it named.
 
     With transformers installed: its ResNet-18 against paddle's own, and a BERT layer against paddle's
-    TransformerEncoderLayer. Otherwise a small pair written for the purpose.
+    TransformerEncoderLayer. Otherwise (or where it does not load) a small pair written for the purpose.
 
     \b
     Examples:
@@ -42,10 +48,13 @@ def command(
             raise FrameworkMissing(
                 f"the demo needs torch and paddle; {framework} is missing: pip install optrace[{framework}]"
             )
-    able = [n for n, needs in EXAMPLES.items() if needs is None or find_spec(needs) is not None]
-    if name and name not in able:
-        raise FrameworkMissing(f"{name} needs {EXAMPLES[name]}: pip install optrace[demo]")
-    chosen = [name] if name else able[:-1] or able
+    wanted = [name] if name else PUBLISHED
+    missing = {n: why for n in wanted if (why := _missing(EXAMPLES[n]))}
+    if name and missing:
+        raise FrameworkMissing(f"{name} needs {missing[name]}")
+    for n, why in missing.items():
+        note(f"{n} is left out: it needs {why}")
+    chosen = [n for n in wanted if n not in missing] or ["small_pair"]
     for each in chosen:
         path = _folder() / f"{each}.py"
         line(f"# {path}", bold=True)
@@ -61,3 +70,17 @@ def _folder() -> Path:
         if folder.is_dir():
             return folder
     raise OptraceError(f"the examples are missing: no folder in or beside {package}; reinstall optrace")
+
+
+def _missing(module: str | None) -> str:
+    """What to do to have ``module``, or nothing. It is imported, since one that is installed may still not load."""
+    if module is None:
+        return ""
+    package = module.partition(".")[0]
+    if find_spec(package) is None:
+        return f"{package}: pip install 'optrace[demo]'"
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        return f"{package}, which is installed but does not load ({error}): pip install 'optrace[demo]'"
+    return ""

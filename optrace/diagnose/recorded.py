@@ -33,14 +33,21 @@ class RecordedComparison:
     ``distrusted``: where these are parts of longer runs, raw values from before that are known to be wrong.
     """
 
-    def __init__(self, base: Trace, raw: Trace, distrusted: Iterable[Key] = ()) -> None:
+    def __init__(
+        self,
+        base: Trace,
+        raw: Trace,
+        rtol: float | None = None,
+        atol: float | None = None,
+        distrusted: Iterable[Key] = (),
+    ) -> None:
         self.base, self.raw = Graph(base), Graph(raw)
         for side, graph in (("base", self.base), ("raw", self.raw)):
             if not graph.nodes:
                 raise ComparisonError(f"the {side} trace holds no framework call that could be compared")
         known = [r.key for r in tensors_in(raw.outputs)]
         outputs = frozenset([k for k in known if k in self.raw.producer] or self.raw.sinks())
-        self.prints = Prints(self.base, self.raw, outputs)
+        self.prints = Prints(self.base, self.raw, outputs, rtol, atol)
         self.prints.distrusted.update(distrusted)
         self.findings: list[Finding] = []
         if not self.prints.matches:

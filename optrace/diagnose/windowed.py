@@ -34,7 +34,10 @@ class Cut(NamedTuple):
 class WindowedComparison:
     """One comparison of two streams. ``prints`` is the window with the first finding, or the last one."""
 
-    def __init__(self, base: Stream, raw: Stream) -> None:
+    def __init__(
+        self, base: Stream, raw: Stream, rtol: float | None = None, atol: float | None = None
+    ) -> None:
+        self._tolerances = rtol, atol
         self._base, self._raw = base, raw
         self._done = Cut(0, 0)
         self._wrong: set[Key] = set()
@@ -49,7 +52,7 @@ class WindowedComparison:
         while not last:
             base, raw = self._base.waiting(WINDOW + MARGIN), self._raw.waiting(WINDOW)
             last = self._raw.ends_within(WINDOW)
-            part = RecordedComparison(base, raw, self._wrong)
+            part = RecordedComparison(base, raw, *self._tolerances, self._wrong)
             if self.prints is None:
                 check_comparable(part.prints)
             cut = Cut(1 << 62, 1 << 62)

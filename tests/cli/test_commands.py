@@ -126,6 +126,21 @@ def test_demo_small_pair(optrace_cli) -> None:
     assert "axis = 1" in done.stdout
 
 
+def test_demo_falls_back_where_transformers_does_not_load(optrace_cli, tmp_path: Path) -> None:
+    broken = tmp_path / "elsewhere" / "transformers"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('tokenizers>=0.22 is required')")
+    done = optrace_cli("demo", PYTHONPATH=f"{broken.parent}{os.pathsep}{Path(__file__).parents[2]}")
+    assert done.returncode == 0, done.stderr
+    assert "axis = 1" in done.stdout
+    assert "resnet18 is left out" in done.stderr and "tokenizers>=0.22" in done.stderr
+    named = optrace_cli(
+        "demo", "resnet18", PYTHONPATH=f"{broken.parent}{os.pathsep}{Path(__file__).parents[2]}"
+    )
+    assert named.returncode == 2
+    assert "Traceback" not in named.stderr
+
+
 def test_demo_unknown(in_process) -> None:
     assert in_process("demo", "nothing")[0] == 2
 

@@ -46,3 +46,18 @@ def test_the_first_wrong_call_is_named(step: str, mistake: Callable[..., Any], a
 def test_traces_without_numbers_can_not_be_judged() -> None:
     with pytest.raises(ComparisonError, match="stats"):
         compare("meta")
+
+
+def test_the_tolerances_given_replace_those_of_rounding() -> None:
+    pair = run_model(Base(), X, level="stats"), run_model(Raw(), X, level="stats")
+    assert not diff(*pair)
+    assert diff(*pair, rtol=10.0)
+    assert diff(*pair, atol=100.0)
+
+
+def test_a_tolerance_may_be_narrower_than_rounding() -> None:
+    base, raw = Base(), Raw()
+    carry_over(base, raw)
+    pair = run_model(base, X, level="stats"), run_model(raw, X, level="stats")
+    assert diff(*pair)
+    assert not diff(*pair, rtol=0.0)
