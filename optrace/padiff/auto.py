@@ -131,7 +131,8 @@ def _inputs(inputs: Any) -> Any:
         return tuple(inputs)
     if isinstance(inputs, (list, tuple)) and len(inputs) == 2 and all(map(frameworks.of_tensor, inputs)):
         return tuple(inputs)
-    return inputs, inputs
+    given = inputs if isinstance(inputs, (dict, list, tuple)) else (inputs,)
+    return given, given
 
 
 def _ignore(layer_map: Any, base: ProxyModel, raw: ProxyModel) -> Any:

@@ -19,6 +19,7 @@ from .conftest import Layer, Module
 def test_equal_models_agree_and_others_do_not(array: np.ndarray, both: Any) -> None:
     assert auto_diff(Module(), Layer(), both(array), atol=1e-4) is True
     assert auto_diff(Module(), Layer(), both(array), auto_init=False, atol=1e-4) is False
+    assert auto_diff(Layer(), Module(), array, auto_weights=True, options={"atol": 1e-4}) is True
     given = ({"x": torch.as_tensor(array)}, {"x": paddle.to_tensor(array[::-1].copy())})
     assert auto_diff(Module(), Layer(), given, atol=1e-4) is False
 
