@@ -12,9 +12,10 @@ import optrace
 from optrace.cli.output import fail, note
 from optrace.cli.script import Program, print_exception
 from optrace.report.text import counted
+from optrace.trace.selection import Selection
 from optrace.trace.store import is_trace
 
-_VALUED = frozenset({"-o", "--out", "--level"})
+_VALUED = frozenset({"-o", "--out", "--level", "--steps", "--every", "--scope", "--ops"})
 
 
 def command(
@@ -35,6 +36,21 @@ def command(
     module: Annotated[
         str, typer.Option("-m", "--module", metavar="MODULE", help="Run a module, as python -m does.")
     ] = "",
+    steps: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Record this many training steps, told by optimizer.step() [default: all]."),
+    ] = None,
+    every: Annotated[int, typer.Option(min=1, help="Record each so-many-th training step only.")] = 1,
+    scope: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            metavar="PATH", help="Record the module at PATH only (encoder.layers.0); may be repeated."
+        ),
+    ] = None,
+    ops: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(metavar="PATTERN", help="Record calls of that name only (*.linear); may be repeated."),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the trace that DIR holds from an earlier run.")
     ] = False,
@@ -49,6 +65,7 @@ def command(
     Examples:
       optrace run train.py --epochs 1
       optrace run -o runs/base --level full evaluate.py
+      optrace run -o runs/base --level full --steps 100 --every 10 train.py
       optrace run -m my_project.train --config small.yaml
     """
     if level not in ("meta", "stats", "full"):
@@ -61,14 +78,15 @@ def command(
     folder = out or Path(f"{module.rpartition('.')[2] or Path(target).stem}.optrace")
     if out is not None and not force and is_trace(out):
         fail(f"{out} holds the trace of an earlier run; name another folder, or replace it with --force")
-    raise SystemExit(_traced(code, folder, level))
+    select = Selection(steps, every, tuple(scope or ()), tuple(ops or ()))
+    raise SystemExit(_traced(code, folder, level, select))
 
 
-def _traced(program: Program, folder: Path, level: str) -> int | str | None:
+def _traced(program: Program, folder: Path, level: str, select: Selection) -> int | str | None:
     status: int | str | None = 0
     failure: BaseException | None = None
     program.prepare()
-    session = optrace.trace(level=level, out=folder)
+    session = optrace.trace(level=level, out=folder, select=select)
     session.tell = note  # type: ignore[method-assign, assignment]
     with session as trace:
         try:

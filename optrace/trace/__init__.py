@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from optrace.trace.selection import EVERYTHING, Selection
+
 if TYPE_CHECKING:
     from optrace.trace.model import Trace
     from optrace.trace.session import trace as _Session
@@ -18,12 +20,16 @@ if TYPE_CHECKING:
 
 class _CallablePackage(ModuleType):
     def __call__(
-        self, level: str = "stats", out: str | Path | None = None, frameworks: Iterable[str] | None = None
+        self,
+        level: str = "stats",
+        out: str | Path | None = None,
+        frameworks: Iterable[str] | None = None,
+        select: Selection = EVERYTHING,
     ) -> _Session:
         """Record every framework call made inside the ``with`` block; see ``optrace.trace.session.trace``."""
         from optrace.trace.session import trace
 
-        return trace(level, out, frameworks)
+        return trace(level, out, frameworks, select)
 
     def load(self, path: str | Path) -> Trace:
         """The trace saved in folder ``path``; see ``optrace.trace.store.read``."""

@@ -17,6 +17,7 @@ from optrace.trace.draws import DrawWatch
 from optrace.trace.model import Trace
 from optrace.trace.modules import ModulePaths
 from optrace.trace.records import Call, TensorRef
+from optrace.trace.selection import EVERYTHING, Selection
 from optrace.trace.training import TrainingRecorder
 from optrace.trace.trees import Trees
 from optrace.transparent import transparent
@@ -82,8 +83,10 @@ class Recorder:
     Errors in here never reach the program: they are counted in ``trace.meta["errors"]``.
     """
 
-    def __init__(self, trace: Trace, frameworks: list[Framework]) -> None:
+    def __init__(self, trace: Trace, frameworks: list[Framework], selection: Selection = EVERYTHING) -> None:
         self.trace = trace
+        self.selection = selection
+        self.resting = not selection.wants_step(0)  # in a step that is not to be recorded
         self.frameworks = frameworks
         self.thread = ThreadState()
         self.step = 0
@@ -125,7 +128,7 @@ class Recorder:
     ) -> Any:
         thread = self.thread
         run = run or function
-        if thread.busy or (thread.functions and _same(thread.functions[-1], function)):
+        if thread.busy or self.resting or (thread.functions and _same(thread.functions[-1], function)):
             return run(*args, **kwargs)
         about = self._apis.get(api) or self._about(api)
         call = None if about is None else self._begin(thread, about, api, args, kwargs)
@@ -229,6 +232,8 @@ class Recorder:
 
     def before_step(self, optimizer: Any, parameters: Any = None) -> None:
         """An optimizer is about to step; ``parameters`` are those of one that the framework does not know."""
+        if self.resting:
+            return
         thread = self.thread
         self._noting("optimizer", self.training.before_step, optimizer, parameters, "optimizer")
         # The frame that makes the step; an exception in it leaves no other sign that the step is over.
@@ -240,6 +245,7 @@ class Recorder:
         thread.stepping, thread.phase = None, "forward"
         self._noting("optimizer", self.training.after_step, optimizer)
         self.step += 1
+        self.resting = not self.selection.wants_step(self.step)
         self.trees.epoch += 1
 
     def finish(self) -> None:
@@ -289,6 +295,8 @@ class Recorder:
         if framework is None:
             self.trace.count_error(api, LookupError(name))
             return None
+        if api not in BACKWARD and not self.selection.wants_op(api):
+            return None
         self._apis[api] = about = _Api(
             framework,
             framework.aside,
@@ -304,12 +312,15 @@ class Recorder:
     ) -> Call | None:
         thread.busy = True
         try:
+            module = thread.modules[-1] if thread.modules else None
+            outside = module is None or not self.selection.wants_module(module.path)
+            if self.selection.scope and outside and not about.backward:
+                return None
             framework, record = about.framework, self.trees.record
             thread.left = MAX_TOTAL
             with about.aside():
                 positional = [record(framework, a) for a in args]
                 keyword = {k: record(framework, v) for k, v in kwargs.items()} if kwargs else {}
-            module = thread.modules[-1] if thread.modules else None
             site = sites.find(3, thread.modules)
             phase = thread.phase
             if phase != "forward":

@@ -18,6 +18,7 @@ from optrace.intercept.late_import import when_ready
 from optrace.trace.model import Trace
 from optrace.trace.naming import promote
 from optrace.trace.recorder import Recorder
+from optrace.trace.selection import EVERYTHING, Selection
 from optrace.trace.spool import Spool
 
 _lock = threading.RLock()
@@ -28,13 +29,18 @@ _MOST_SHOWN = 5
 class trace:
     """Record every framework call made inside the ``with`` block.
 
+    ``select``: which part of a long run (steps, modules, calls) is recorded; all of it by default.
     ``level``: ``"meta"``, ``"stats"`` or ``"full"``; ``out``: a folder to write the trace to as it
     happens, so that a run that is killed leaves what it had done; ``frameworks``: names to record (default: all, whichever are imported before or during).
     The block's value is the ``Trace``. Patches are removed however the block ends.
     """
 
     def __init__(
-        self, level: str = "stats", out: str | Path | None = None, frameworks: Iterable[str] | None = None
+        self,
+        level: str = "stats",
+        out: str | Path | None = None,
+        frameworks: Iterable[str] | None = None,
+        select: Selection = EVERYTHING,
     ) -> None:
         self._names = tuple(frameworks) if frameworks is not None else adapters.NAMES
         for name in self._names:
@@ -42,7 +48,7 @@ class trace:
                 raise ValueError(f"unknown framework {name!r}; optrace records {', '.join(adapters.NAMES)}")
         self._out = Path(out) if out is not None else None
         self._trace = Trace(level)
-        self._recorder = Recorder(self._trace, [])
+        self._recorder = Recorder(self._trace, [], select)
         self._hubs: list[tuple[Hub, bool]] = []
         self._cancel: list[Callable[[], None]] = []
         self._unhook: list[Callable[[], None]] = []

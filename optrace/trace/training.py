@@ -146,7 +146,7 @@ class TrainingRecorder:
 
     def _note(self, framework: Framework, key: Key, gradient: Any, leaving: bool) -> None:
         recorder = self._recorder
-        if not self.on or gradient is None:
+        if not self.on or gradient is None or recorder.resting:
             return
         thread = recorder.thread
         before, thread.busy = thread.busy, True

@@ -77,7 +77,6 @@ class TrainingComparison:
         self._pairs.learn(comparison.forced)
         for finding in findings:
             finding.stage = _stage(finding, raw)
-            finding.step = number
         _add(self.evidence, evidence)
         self.warnings.extend(warnings)
         backward = Backward(
@@ -90,7 +89,7 @@ class TrainingComparison:
         found += steps.run(self._reached(backward))
         found += self._buffers.run(comparison.forced, raw.step)
         for finding in found:
-            finding.step = number
+            finding.step = raw.step
         self.findings.extend(found)
         self.warnings.extend(steps.warnings)
         return True
