@@ -11,10 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from optrace.trace.selection import EVERYTHING, Selection
-
 if TYPE_CHECKING:
     from optrace.trace.model import Trace
+    from optrace.trace.selection import Selection
     from optrace.trace.session import trace as _Session
 
 
@@ -24,7 +23,7 @@ class _CallablePackage(ModuleType):
         level: str = "stats",
         out: str | Path | None = None,
         frameworks: Iterable[str] | None = None,
-        select: Selection = EVERYTHING,
+        select: Selection | None = None,
     ) -> _Session:
         """Record every framework call made inside the ``with`` block; see ``optrace.trace.session.trace``."""
         from optrace.trace.session import trace

@@ -40,7 +40,7 @@ class trace:
         level: str = "stats",
         out: str | Path | None = None,
         frameworks: Iterable[str] | None = None,
-        select: Selection = EVERYTHING,
+        select: Selection | None = None,
     ) -> None:
         self._names = tuple(frameworks) if frameworks is not None else adapters.NAMES
         for name in self._names:
@@ -48,7 +48,7 @@ class trace:
                 raise ValueError(f"unknown framework {name!r}; optrace records {', '.join(adapters.NAMES)}")
         self._out = Path(out) if out is not None else None
         self._trace = Trace(level)
-        self._recorder = Recorder(self._trace, [], select)
+        self._recorder = Recorder(self._trace, [], select or EVERYTHING)
         self._hubs: list[tuple[Hub, bool]] = []
         self._cancel: list[Callable[[], None]] = []
         self._unhook: list[Callable[[], None]] = []
