@@ -111,7 +111,7 @@ def test_trace_is_a_context_manager_in_any_order(before: str) -> None:
     code = f"""
 {before}
 import optrace, inspect
-assert list(inspect.signature(optrace.trace).parameters) == ["level", "out", "frameworks"]
+assert list(inspect.signature(optrace.trace).parameters) == ["level", "out", "frameworks", "select"]
 with optrace.trace(level="meta", frameworks=[]) as trace:
     pass
 assert trace.calls == []
