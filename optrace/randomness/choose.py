@@ -36,7 +36,19 @@ class Pool:
         if chosen is not None:
             # By identity: comparing draws would compare arrays.
             self._left = [d for d in self._left if d is not chosen]
-        return chosen
+            return _laid_out(chosen, read)
+        return None
+
+
+def _laid_out(draw: Draw, read: np.ndarray | None) -> Draw:
+    """The draw in the axis order of a call that reads ``read``: channels last or first, batch second."""
+    if read is None or draw.read is None or draw.read.shape != draw.values.shape or equal(draw.read, read):
+        return draw
+    rest = range(2, read.ndim)
+    for axes in ((0, *rest, 1), (0, read.ndim - 1, *range(1, read.ndim - 1)), (1, 0, *rest)):
+        if len(axes) == draw.read.ndim > 2 and equal(draw.read.transpose(axes), read):
+            return draw._replace(values=np.ascontiguousarray(draw.values.transpose(axes)))
+    return draw
 
 
 def _fits(draw: Draw, shape: tuple[int, ...] | None) -> bool:

@@ -33,6 +33,10 @@ def _compare(base: Callable[[Any], Any], raw: Callable[[Any], Any]) -> Any:
     ("base", "raw"),
     [
         (lambda x: F.dropout2d(x.tanh(), 0.3).exp(), lambda x: P.dropout(x.tanh(), 0.3, axis=[0, 1]).exp()),
+        (
+            lambda x: F.dropout2d(x.tanh(), 0.3).permute(0, 2, 3, 1).exp(),
+            lambda x: P.dropout2d(x.tanh().transpose([0, 2, 3, 1]), 0.3, data_format="NHWC").exp(),
+        ),
         (lambda x: F.alpha_dropout(x, 0.3, True).exp(), lambda x: P.alpha_dropout(x, 0.3).exp()),
         (
             lambda x: F.feature_alpha_dropout(x.tanh(), 0.3, True).exp(),
