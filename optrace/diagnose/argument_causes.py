@@ -58,7 +58,9 @@ def _with(
 def argument_cause(base: Call, raw: Call, found: list[ArgumentDifference]) -> Cause:
     """The cause that the first of the differences is; the others are listed with it."""
     first = found[0]
-    right = ops.translate(base.api, base.args, raw.api) or {}
+    # Base may have left the argument at its default, which is to be said here.
+    meant = {first.base_name: first.base_value} if first.base_name is not None else {}
+    right = ops.translate(base.api, {**meant, **base.args}, raw.api) or {}
     suggestion = first.note
     if first.raw_name and first.raw_name in right:
         suggestion = f"pass {first.raw_name}={_shown(right[first.raw_name])}"
