@@ -129,6 +129,15 @@ class Graph:
         return found
 
 
+# Calls whose result is whatever the memory held: often a value that somebody else has let go.
+_UNINITIALISED = ("empty", "empty_like", "new_empty", "empty_strided", "empty_permuted", "new_empty_strided")
+
+
+def uninitialised(call: Call) -> bool:
+    """Whether the numbers in what a call returns mean nothing."""
+    return call.api.rpartition(".")[2] in _UNINITIALISED
+
+
 def made_by(call: Call) -> list[TensorRef]:
     """The tensors a call returned, then those it changed in place."""
     return tensors_in(call.outputs) + list(call.mutated)

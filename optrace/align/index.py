@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optrace.align.graph import Graph, Key
+from optrace.align.graph import Graph, Key, uninitialised
 from optrace.align.values import agree, as_float, clearly_apart, difference, epsilon
 
 # A value with at most this many distinct, round elements (masks, zeros, flags) says little by itself.
@@ -82,7 +82,8 @@ class ValueIndex:
         self._by_size: dict[int, list[tuple[float, Key]]] = defaultdict(list)
         self._features: dict[Key, _Features] = {}
         for key, ref in graph.refs.items():
-            self.add(key, graph.trace.value(ref))
+            if not any(map(uninitialised, graph.makers.get(key, ())[:1])):
+                self.add(key, graph.trace.value(ref))
 
     def add(self, key: Key, value: np.ndarray | None) -> None:
         """Make a value findable; ``None`` and empty ones are left out."""
