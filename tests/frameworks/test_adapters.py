@@ -28,6 +28,8 @@ def make(dtype, shape):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (5,), (2, 3)])
 def test_round_trip(fw, dtype, shape):
+    if fw.name == "paddle" and dtype.startswith("float8") and not hasattr(paddle, dtype):
+        pytest.skip("this paddle has no fp8")
     array = make(dtype, shape)
     tensor = fw.from_numpy(array)
     assert fw.is_tensor(tensor)
@@ -133,7 +135,8 @@ def test_assign_keeps_the_dtype_and_refuses_other_shapes(fw):
     assert np.array_equal(fw.to_numpy(tensor), np.arange(6).reshape(2, 3))
     with pytest.raises(ValueError):
         fw.assign(tensor, np.zeros(3))
-    for dtype in ("bfloat16", "float8_e4m3fn"):
+    fp8 = fw.name != "paddle" or hasattr(paddle, "float8_e4m3fn")
+    for dtype in ("bfloat16", *(("float8_e4m3fn",) if fp8 else ())):
         low = fw.from_numpy(np.zeros(2).astype(getattr(ml_dtypes, dtype)))
         fw.assign(low, np.array([1.5, -2], "float32"))
         assert fw.info(low).dtype == dtype
