@@ -23,13 +23,13 @@ class Quick(NamedTuple):
     version: Callable[[Any], int]
 
 
-_known: dict[str, Quick] = {}
+class _Quicks(dict[str, Quick]):
+    """The functions for ``"torch"`` and ``"paddle"``, each imported when it is first asked for."""
 
-
-def quick(framework: str) -> Quick:
-    """The functions for ``"torch"`` or ``"paddle"``."""
-    found = _known.get(framework)
-    if found is None:
+    def __missing__(self, framework: str) -> Quick:
         module = importlib.import_module(f"optrace.frameworks.{framework}_view")
-        found = _known[framework] = Quick(module.TENSORS, module.view, module.stamp, module.version)
-    return found
+        found = self[framework] = Quick(module.TENSORS, module.view, module.stamp, module.version)
+        return found
+
+
+quick = _Quicks()

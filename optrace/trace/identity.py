@@ -36,7 +36,8 @@ class Identities:
         if known is None or known[0]() is not tensor or known[1] != stamp:
             return None
         ref = known[3]
-        return ref if self.extra.get(ref.uid, 0) == known[2] else None
+        extra = self.extra
+        return ref if not extra or extra.get(ref.uid, 0) == known[2] else None
 
     def remember(self, tensor: Any, stamp: Any, ref: TensorRef) -> None:
         """Give ``ref`` again until the stamp changes."""

@@ -101,7 +101,7 @@ class Trace:
     def summarise(self, ref: TensorRef, framework: Framework, tensor: Any) -> None:
         """Keep a fingerprint of the tensor's values as they are now."""
         try:
-            array = quick(framework.name).view(tensor)
+            array = quick[framework.name].view(tensor)
             self._add_stats(ref, framework.to_numpy(tensor) if array is None else array)
         except TypeError:
             pass  # no readable values

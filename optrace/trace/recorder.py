@@ -19,7 +19,7 @@ from optrace.trace.modules import ModulePaths
 from optrace.trace.records import Call, TensorRef
 from optrace.trace.selection import EVERYTHING, Selection
 from optrace.trace.training import TrainingRecorder
-from optrace.trace.trees import Trees
+from optrace.trace.trees import SIMPLE, Trees
 from optrace.transparent import transparent
 
 BACKWARD = frozenset(
@@ -319,7 +319,7 @@ class Recorder:
             framework, record = about.framework, self.trees.record
             thread.left = MAX_TOTAL
             with about.aside():
-                positional = [record(framework, a) for a in args]
+                positional = [a if type(a) in SIMPLE else record(framework, a) for a in args]
                 keyword = {k: record(framework, v) for k, v in kwargs.items()} if kwargs else {}
             site = sites.find(3, thread.modules)
             phase = thread.phase

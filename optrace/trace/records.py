@@ -72,13 +72,13 @@ class Opaque(msgspec.Struct, tag="O"):
     obj: Any = None
 
 
-class DtypeRef(msgspec.Struct, frozen=True, tag="D"):
+class DtypeRef(msgspec.Struct, frozen=True, tag="D", gc=False):
     """A framework dtype given as an argument, by its shared name."""
 
     name: str
 
 
-class Site(msgspec.Struct, frozen=True):
+class Site(msgspec.Struct, frozen=True, gc=False):
     """The user's source line that led to a call. ``text`` is the line as it was then."""
 
     file: str

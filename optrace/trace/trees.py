@@ -18,7 +18,8 @@ from optrace.trace.records import DtypeRef, Opaque, TensorRef
 if TYPE_CHECKING:
     from optrace.trace.recorder import ThreadState
 
-_SIMPLE = frozenset({type(None), bool, int, float, str})
+# Recorded as they are.
+SIMPLE = frozenset({type(None), bool, int, float, str})
 _PLAIN = (bool, int, float, str, complex, np.generic)
 
 
@@ -47,9 +48,9 @@ class Trees:
 
     def record(self, framework: Framework, obj: Any, inside: tuple[int, ...] = ()) -> Any:
         kind = type(obj)
-        if kind in _SIMPLE:
+        if kind in SIMPLE:
             return obj
-        known = quick(framework.name)
+        known = quick[framework.name]
         if kind in known.tensors or framework.is_tensor(obj):
             stamp = known.stamp(obj)
             if stamp is not None or framework.is_tensor(obj):
@@ -75,19 +76,19 @@ class Trees:
 
     def tensor(self, framework: Framework, tensor: Any) -> TensorRef:
         """The reference to a tensor; its values are kept as the level asks for."""
-        known = quick(framework.name)
+        known = quick[framework.name]
         return self._tensor(framework, known, tensor, known.stamp(tensor))
 
     def changed(self, framework: Framework, refs: Any, live: Any) -> list[TensorRef]:
         """Of the tensors in ``live``, those that are no longer as ``refs`` has them: written to in place."""
-        version, identities = quick(framework.name).version, self.identities
-        return [
-            self.tensor(framework, tensor)
-            for ref, tensor in zip(refs, live)
-            if type(ref) is TensorRef
-            and ref.uid > 0
-            and version(tensor) + identities.extra.get(ref.uid, 0) != ref.version
-        ]
+        version, extra = quick[framework.name].version, self.identities.extra
+        found = []
+        for ref, tensor in zip(refs, live):
+            if type(ref) is TensorRef and ref.uid > 0:
+                now = version(tensor)
+                if (now + extra.get(ref.uid, 0) if extra else now) != ref.version:
+                    found.append(self.tensor(framework, tensor))
+        return found
 
     def _tensor(self, framework: Framework, known: Quick, tensor: Any, stamp: Any) -> TensorRef:
         ref = self.identities.ref(tensor, stamp) if stamp is not None else None
@@ -142,5 +143,5 @@ class Trees:
         thread.left -= size
         if is_a(obj, dict):
             return {k if type(k) is str else text_of(k): self.record(framework, v, inside) for k, v in items}
-        found = [self.record(framework, o, inside) for o in items]
+        found = [o if type(o) in SIMPLE else self.record(framework, o, inside) for o in items]
         return found if is_a(obj, list) else tuple(found)
