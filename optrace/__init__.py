@@ -6,6 +6,7 @@ Importing this package imports neither torch nor paddle; each public name is loa
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from optrace.version import __version__
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from optrace.trace.session import trace
     from optrace.trace.store import read as load
     from optrace.weights import add_special_init, assign_weight, convert_checkpoint
+
+logging.getLogger("optrace").addHandler(logging.NullHandler())
 
 _ERRORS = (
     "ComparisonError",

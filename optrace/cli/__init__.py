@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Annotated, NoReturn
 
@@ -44,6 +45,12 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "-v", "--verbose", count=True, help="Tell on standard error what is done; -vv tells more."
+        ),
+    ] = 0,
 ) -> None:
     """Find the API call, the argument and the source line where a PyTorch model and its PaddlePaddle
     port part.
@@ -58,6 +65,17 @@ def _root(
     No model at hand?   optrace demo
     Does it work here?  optrace doctor
     """
+    if verbose:
+        _tell(logging.DEBUG if verbose > 1 else logging.INFO)
+
+
+def _tell(level: int) -> None:
+    """Show what is logged, on standard error and without touching the logging of a program that is traced."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    logger = logging.getLogger("optrace")
+    logger.addHandler(handler)
+    logger.setLevel(level)
 
 
 def main() -> NoReturn:

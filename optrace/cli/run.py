@@ -16,6 +16,7 @@ from optrace.trace.selection import Selection
 from optrace.trace.store import is_trace
 
 _VALUED = frozenset({"-o", "--out", "--level", "--steps", "--every", "--scope", "--ops"})
+_VERBOSE = frozenset({"-v", "-vv", "--verbose"})
 
 
 def command(
@@ -109,9 +110,10 @@ def _traced(program: Program, folder: Path, level: str, select: Selection) -> in
 
 def separated(words: Sequence[str]) -> list[str]:
     """The command line with ``--`` after ``run -m MODULE``: what follows belongs to the module."""
-    if not words or words[0] != "run":
+    at = next((i for i, word in enumerate(words) if word not in _VERBOSE), len(words))
+    if at == len(words) or words[at] != "run":
         return list(words)
-    at = 1
+    at += 1
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
         if words[at] in ("-m", "--module"):
             return [*words[: at + 2], "--", *words[at + 2 :]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from optrace.trace.records import Call, tensors_in
 
 # A port with more independent mistakes than this is not a port yet.
 MOST_FINDINGS = 60
+_log = logging.getLogger(__name__)
 # Of several places where trouble may have begun, this many are looked into at a time.
 MOST_ROOTS = 6
 
@@ -58,6 +60,7 @@ class Comparison:
 
     def run(self) -> tuple[list[Finding], list[Warn], Evidence]:
         check_comparable(self.forced)
+        _log.info("%d calls of base against %d of raw", len(self.base.nodes), len(self.raw.nodes))
         self.forced.run()
         while len(self.findings) < MOST_FINDINGS and self._one_cause():
             pass
@@ -95,7 +98,9 @@ class Comparison:
             found = repair.best(self.forced, root, frozenset(self.claimed))
             order = (not found.sure, len(found.region), self.forced.witnessed(root), root.index)
             tried.append((order, found))
-        self._mend(min(tried, key=lambda t: t[0])[1])
+        mended = min(tried, key=lambda t: t[0])[1]
+        _log.debug("trouble begins at %d places; looking into %s", len(roots), mended.region[0].call.api)
+        self._mend(mended)
         return True
 
     def _expand(self, roots: list[Node]) -> bool:

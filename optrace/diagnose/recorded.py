@@ -6,6 +6,7 @@ such a call, only arguments that differ are reported.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable
 from functools import cached_property
@@ -25,6 +26,8 @@ from optrace.diagnose.warn import code_differences
 from optrace.errors import ComparisonError
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, tensors_in
+
+_log = logging.getLogger(__name__)
 
 
 class RecordedComparison:
@@ -58,6 +61,7 @@ class RecordedComparison:
 
     def run(self) -> tuple[list[Finding], list[Warn], Evidence]:
         check_comparable(self.prints)
+        _log.info("%d calls of base against %d of raw", len(self.base.nodes), len(self.raw.nodes))
         self.judge()
         if not self.findings:
             self.findings = differing_results(self.prints)

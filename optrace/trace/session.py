@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -22,6 +23,7 @@ from optrace.trace.selection import EVERYTHING, Selection
 from optrace.trace.spool import Spool
 
 _lock = threading.RLock()
+_log = logging.getLogger(__name__)
 # Different errors of ours that are told at the end of a trace.
 _MOST_SHOWN = 5
 
@@ -75,6 +77,7 @@ class trace:
         self._detach()
         try:
             promote(self._trace.calls)
+            _log.info("recorded %d calls", len(self._trace.calls))
         except Exception as error:
             self._trace.count_error("naming", error)
         if os.getpid() == self._process:
@@ -166,6 +169,7 @@ class trace:
         if self._trace.spool is not None:
             self._trace.spool.writer.meta(self._trace.meta)
         self._unhook.append(framework.optimizer_hooks(recorder.before_step, recorder.after_step))
+        _log.info("recording %s %s at level %s", framework.name, framework.version, self._trace.level)
 
     def _attach_late(self, name: str) -> None:
         with _lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,6 +22,7 @@ from optrace.weights.rules_from_models import rules_from_models
 
 # What wrappers for parallel training and compilation put before every name.
 _WRAPPERS = ("module.", "_orig_mod.", "_layers.", "model.")
+_log = logging.getLogger(__name__)
 Progress = Callable[[int, int, str], None]
 
 
@@ -114,6 +116,9 @@ def convert_checkpoint(
     contents, prefix = _bare(contents, found)
     report = _planned(path, contents, found)
     report.prefix = prefix
+    _log.info("%d tensors of %s, %d rules", len(contents.entries), src, len(found))
+    for step in report.steps:
+        _log.debug("%s -> %s", ", ".join(s.name for s in step.sources), ", ".join(step.targets))
     if wanted is not None:
         _check(report, wanted)
     report.dry_run = dry_run

@@ -55,6 +55,12 @@ def test_diff_names_the_argument(runs: Path, optrace_cli, tmp_path: Path) -> Non
     assert (tmp_path / "r" / "a.html").read_text().startswith("<!doctype html>")
 
 
+def test_verbose_tells_what_is_done(runs: Path, optrace_cli) -> None:
+    done = optrace_cli("-v", "diff", runs / "base", runs / "other")
+    assert "calls of base against" in done.stderr
+    assert optrace_cli("diff", runs / "base", runs / "other").stderr == ""
+
+
 @pytest.mark.parametrize("words", [("base", "base"), ("base", "missing"), ("missing", "base")])
 def test_diff_that_cannot_compare(runs: Path, optrace_cli, words: tuple[str, str]) -> None:
     done = optrace_cli("diff", *(runs / word for word in words))
