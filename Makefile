@@ -1,4 +1,4 @@
-# make test | test-slow | fuzz | demo | bench | clean. Needs python3.11 and make, nothing else.
+# make test | test-slow | fuzz | docs | demo | bench | clean. Needs python3.11 and make, nothing else.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ PADDLE := paddlepaddle==3.3.1
 # Two test processes with one thread each beat one process with two.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-.PHONY: test test-slow fuzz check demo bench clean
+.PHONY: test test-slow fuzz check docs demo bench clean
 
 # torch comes first, so that nothing else brings another build of it.
 $(VENV)/ready: setup.py Makefile
@@ -32,6 +32,9 @@ test-slow: $(VENV)/ready
 # A million damaged files, some twenty minutes.
 fuzz: $(VENV)/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --inputs 1000000
+
+docs: $(VENV)/ready
+	$(BIN)/python docs/reference.py
 
 demo: $(VENV)/ready
 	$(BIN)/optrace demo

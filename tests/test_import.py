@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "optrace"
 
 # From the bottom up; a folder may import its own layer and those below (docs/architecture.md).
 LAYERS = (
-    {"errors", "transparent", "version"},
+    {"errors", "progress", "transparent", "version"},
     {"frameworks"},
     {"intercept"},
     {"ops", "trace"},

@@ -9,7 +9,8 @@ import typer
 
 import optrace
 from optrace.cli.ops import OwnRows, add_own_rows
-from optrace.cli.output import color, note, width
+from optrace.cli.output import color, note, progress, width
+from optrace.progress import shown_by
 
 
 def command(
@@ -48,7 +49,8 @@ def command(
       optrace diff runs/base runs/raw --html report.html --json report.json
     """
     add_own_rows(ops)
-    report = optrace.diff(base, raw, rtol=rtol, atol=atol)
+    with progress("comparing") as show, shown_by(show):
+        report = optrace.diff(base, raw, rtol=rtol, atol=atol)
     from optrace.report.terminal import render
 
     typer.echo(render(report, color=color(), width=width()))

@@ -7,11 +7,14 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from optrace.report.text import clean
+
+if TYPE_CHECKING:
+    from rich.progress import Task
 
 CANNOT = 2
 
@@ -38,17 +41,23 @@ def note(message: str) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on standard error, where that is a terminal; the function takes (done, total, name)."""
+    """A bar with its rate on standard error, where that is a terminal; the function takes (done, total, name)."""
     if not sys.stderr.isatty():
         yield lambda done, total, name: None
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.text import Text
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    class Rate(TextColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
+    with Progress(*columns, Rate(""), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total, name: bar.update(
-            task, completed=done, total=total, description=clean(name, 60)
+            task, completed=done, total=total or None, description=clean(name, 60)
         )
 
 

@@ -19,6 +19,7 @@ from optrace.diagnose.arguments import moves
 from optrace.diagnose.environment import Environment
 from optrace.diagnose.replay import Replayer, Unreplayable
 from optrace.ops import same_job
+from optrace.progress import tell
 from optrace.trace.arrays import Arrays
 
 
@@ -48,8 +49,11 @@ class Forced(Correspondence):
     # -- running ---------------------------------------------------------------------------------
 
     def run(self, start: int = 0) -> None:
-        for node in self.raw.nodes[start:]:
+        nodes = self.raw.nodes
+        for node in nodes[start:]:
             self.step(node)
+            if node.index % 64 == 0:
+                tell(node.index, len(nodes), "comparing calls")
 
     def step(self, node: Node) -> None:
         """Run one node on the current environment and match what comes out."""

@@ -17,6 +17,7 @@ from optrace.diagnose.merge import merged
 from optrace.diagnose.recorded import RecordedComparison
 from optrace.diagnose.results import differing_results, ended_early
 from optrace.diagnose.warn import code_differences
+from optrace.progress import tell
 from optrace.trace.stream import Stream
 
 WINDOW = 16_000
@@ -62,6 +63,7 @@ class WindowedComparison:
             part.judge()
             self._settle(part, cut, last)
             self._drop(part, cut)
+            tell(self.evidence.raw_calls, 0, "comparing calls")
         return merged(self.findings), self.warnings, self.evidence
 
     def _cut(self, part: RecordedComparison) -> Cut:
