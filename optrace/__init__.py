@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from optrace.trace.store import read as load
     from optrace.weights import add_special_init, assign_weight, convert_checkpoint
 
-logging.getLogger("optrace").addHandler(logging.NullHandler())
+_logger = logging.getLogger("optrace")
+_logger.addHandler(logging.NullHandler())
+if _logger.level == logging.NOTSET:
+    # `import paddle` sets the root logger to INFO with a handler on stderr: inherited, our notes would show unasked.
+    _logger.setLevel(logging.WARNING)
 
 _ERRORS = (
     "ComparisonError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,14 @@ def test_only_the_adapters_know_the_frameworks() -> None:
 def test_import_pulls_nothing_heavy() -> None:
     heavy = ("torch", "paddle", "numpy", "typer", "rich", "jinja2", "rtoml", "optrace.ops")
     assert run(f"import optrace, sys; print([m for m in {heavy} if m in sys.modules])") == "[]"
+
+
+def test_nothing_is_logged_unasked() -> None:
+    """A framework may turn the root logger on, as paddle does; what the user set for us stays."""
+    setup = "import logging; logging.basicConfig(level='INFO'); ours = logging.getLogger('optrace')"
+    level = "ours.getChild('trace').getEffectiveLevel()"
+    assert run(f"{setup}; import optrace; print({level})") == str(logging.WARNING)
+    assert run(f"{setup}; ours.setLevel('DEBUG'); import optrace; print({level})") == str(logging.DEBUG)
 
 
 @pytest.mark.parametrize("module", ["optrace.api", "optrace.cli", "optrace.ops", "optrace.report.html"])
