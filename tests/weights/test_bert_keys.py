@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch")
 
 from optrace.weights import convert_checkpoint  # noqa: E402
 
-KEYS = Path(os.environ.get("OPTRACE_SHARED", "/work/shared"), "bert_keys.tsv")
+CHECKOUT = Path(__file__).resolve().parents[2]
+KEYS = Path(os.environ.get("OPTRACE_SHARED", CHECKOUT.parent / "shared"), "bert_keys.tsv")
 SMALL = {30522: 97, 768: 12, 512: 18, 3072: 48}
 
 RULES = """
