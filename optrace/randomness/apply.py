@@ -88,12 +88,18 @@ def _dropout(
 
 
 def _inplace(framework: Framework, given: dict[str, Any], x: Any, result: Any) -> Any:
-    if not given.get("inplace"):
-        return result
-    framework.resolve(f"{framework.name}.Tensor.{'copy_' if framework.name == 'torch' else 'set_value'}")(
-        x, result
-    )
-    return x
+    if given.get("inplace"):
+        _overwrite(framework, x, result)
+        return x
+    return result
+
+
+def _overwrite(framework: Framework, x: Any, values: Any) -> None:
+    """Write ``values`` into ``x`` by a call that counts a version, as the random call would have."""
+    if framework.name == "torch":
+        x.copy_(values)
+    else:
+        framework.resolve("paddle.assign")(values, x)
 
 
 def _gumbel(framework: Framework, given: dict[str, Any], x: Any, values: np.ndarray) -> Any:
@@ -137,11 +143,8 @@ def _sample(
     if api.endswith("_"):
         if tuple(x.shape) != values.shape and x.size != values.size:
             raise CannotApply(f"the draw has shape {list(values.shape)}, the call needs {list(x.shape)}")
-        copy = framework.resolve(
-            f"{framework.name}.Tensor.{'copy_' if framework.name == 'torch' else 'set_value'}"
-        )
         with framework.no_grad():
-            copy(x, _like(framework, values.reshape(tuple(x.shape)), x))
+            _overwrite(framework, x, _like(framework, values.reshape(tuple(x.shape)), x))
         return x
     kind = given.get("dtype")
     named = framework.dtype_name(kind) if kind is not None and not isinstance(kind, str) else kind

@@ -52,6 +52,7 @@ def _compare(base: Callable[[Any], Any], raw: Callable[[Any], Any]) -> Any:
         ),
         (lambda x: F.rrelu(x, training=True).exp(), lambda x: P.rrelu(x).exp()),
         (lambda x: x + torch.rand_like(x), lambda x: x + paddle.rand(x.shape)),
+        (lambda x: x + x.tanh().normal_(0, 0.5), lambda x: x + x.tanh().normal_(0, 0.5)),
     ],
 )
 def test_aligned(base: Callable[[Any], Any], raw: Callable[[Any], Any]) -> None:
