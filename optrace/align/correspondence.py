@@ -11,7 +11,7 @@ import numpy as np
 from optrace.align.graph import Graph, Key, Node
 from optrace.align.index import Match, transposition
 from optrace.align.values import agree, difference
-from optrace.trace.records import TensorRef
+from optrace.trace.records import Call, TensorRef
 
 # Parts of the names of calls that sum many products.
 CONTRACTIONS = (
@@ -51,6 +51,8 @@ class Correspondence:
         self.unreplayable: dict[int, str] = {}
         # Values from before these graphs begin that are known to be wrong.
         self.distrusted: set[Key] = set()
+        # Raw values that nothing can be said of: they depend on numbers that one run drew by itself. By which call.
+        self.drawn: dict[Key, Call] = {}
 
     def base_keys(self, key: Key) -> frozenset[Key]:
         """Base values that a raw value stands for: equal ones, or the one it was repaired to."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from optrace import ops
 from optrace.align.correspondence import Correspondence
-from optrace.align.graph import Graph, Key
+from optrace.align.graph import Graph, Key, Node
 from optrace.diagnose.findings import Evidence
 from optrace.errors import ComparisonError
-from optrace.trace.records import TensorRef
+from optrace.trace.records import TensorRef, line_of
 
 
 def check_comparable(forced: Correspondence) -> None:
@@ -50,9 +50,9 @@ def gather(forced: Correspondence, base_ids: range = ALL, raw_ids: range = ALL) 
             used |= forced.base_keys(key)
         if node.call.id not in raw_ids:
             continue
-        if node.index in forced.unreplayable:
+        reason = _beyond(forced, node)
+        if reason is not None:
             found.beyond += 1
-            reason = forced.unreplayable[node.index]
             found.beyond_reasons[reason] = found.beyond_reasons.get(reason, 0) + 1
         elif not node.outputs or any(forced.matched(k) for k in node.outputs):
             found.compared += 1
@@ -64,6 +64,16 @@ def gather(forced: Correspondence, base_ids: range = ALL, raw_ids: range = ALL) 
             found.unmatched_raw += 1
     found.unmatched_base = _unmatched(forced.base, used, base_ids)
     return found
+
+
+def _beyond(forced: Correspondence, node: Node) -> str | None:
+    """Why a raw call can't be compared, ``None`` where it can."""
+    if node.index in forced.unreplayable:
+        return forced.unreplayable[node.index]
+    source = next((forced.drawn[k] for k in node.outputs if k in forced.drawn), None)
+    if source is None:
+        return None
+    return f"depends on what {source.api} drew ({line_of(source)}); draws are replayed between traces at level full"
 
 
 def _unmatched(base: Graph, used: set[Key], ids: range) -> int:

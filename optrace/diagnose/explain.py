@@ -10,7 +10,7 @@ from optrace.diagnose.argument_causes import argument_cause, differing_arguments
 from optrace.diagnose.arguments import named_tensors
 from optrace.diagnose.findings import Cause
 from optrace.diagnose.siblings import usually_missing
-from optrace.trace.records import Call, TensorRef, tensors_in
+from optrace.trace.records import Call, TensorRef, line_of, tensors_in
 
 COMMUTATIVE = ("add", "mul", "multiply", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or")
 
@@ -151,18 +151,14 @@ def _origin(c: Correspondence, ref: TensorRef) -> str:
     if index is None:
         return "an input of the run"
     call = c.raw.nodes[index].call
-    return f"the result of {call.api} ({_place(call)})"
+    return f"the result of {call.api} ({line_of(call)})"
 
 
 def _base_origin(c: Correspondence, ref: TensorRef) -> str:
     if ref.path is not None:
         return f"parameter {ref.path}"
     makers = c.base.makers.get(ref.key)
-    return f"the result of {makers[0].api} ({_place(makers[0])})" if makers else "an input of the run"
-
-
-def _place(call: Call) -> str:
-    return f"{call.site.file.rpartition('/')[2]}:{call.site.line}" if call.site else "unknown line"
+    return f"the result of {makers[0].api} ({line_of(makers[0])})" if makers else "an input of the run"
 
 
 def _missing(c: Correspondence, node: Node, base: Call) -> Cause | None:
@@ -175,7 +171,7 @@ def _missing(c: Correspondence, node: Node, base: Call) -> Cause | None:
         chain = _chain(c, wanted.key, known, taken, 4)
         if chain and not usually_missing(c, chain[0]):
             calls = ", ".join(dict.fromkeys(c.api for c in chain))
-            text = f"base calls {calls} ({_place(chain[0])}) before this; the raw side does not"
+            text = f"base calls {calls} ({line_of(chain[0])}) before this; the raw side does not"
             return Cause("missing_op", text, chain[0])
     return None
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 from optrace import ops
+from optrace.align.drawn import drawn_from
 from optrace.align.graph import Graph, Key, Node
 from optrace.align.prints import Prints
 from optrace.align.sequence import pairs
@@ -25,15 +27,26 @@ from optrace.diagnose.siblings import unusual_differences
 from optrace.diagnose.warn import code_differences
 from optrace.errors import ComparisonError
 from optrace.trace.model import Trace
-from optrace.trace.records import Call, tensors_in
+from optrace.trace.records import Call, line_of, tensors_in
 
 _log = logging.getLogger(__name__)
+
+
+class Drawn(NamedTuple):
+    """Values of each side that depend on random numbers, and the call that drew them."""
+
+    base: Mapping[Key, Call]
+    raw: Mapping[Key, Call]
+
+
+NOTHING_DRAWN = Drawn({}, {})
 
 
 class RecordedComparison:
     """One comparison of two traces as they are.
 
-    ``distrusted``: where these are parts of longer runs, raw values from before that are known to be wrong.
+    ``distrusted``: where these are parts of longer runs, raw values from before that are known to be wrong;
+    ``drawn``: values from before that depend on random numbers.
     """
 
     def __init__(
@@ -43,6 +56,7 @@ class RecordedComparison:
         rtol: float | None = None,
         atol: float | None = None,
         distrusted: Iterable[Key] = (),
+        drawn: Drawn = NOTHING_DRAWN,
     ) -> None:
         self.base, self.raw = Graph(base), Graph(raw)
         for side, graph in (("base", self.base), ("raw", self.raw)):
@@ -52,6 +66,8 @@ class RecordedComparison:
         outputs = frozenset([k for k in known if k in self.raw.producer] or self.raw.sinks())
         self.prints = Prints(self.base, self.raw, outputs, rtol, atol)
         self.prints.distrusted.update(distrusted)
+        self.base_drawn = drawn_from(self.base, known=drawn.base)
+        self.prints.drawn = drawn_from(self.raw, self.prints.matched, drawn.raw)
         self.findings: list[Finding] = []
         if not self.prints.matches:
             raise ComparisonError(
@@ -89,7 +105,11 @@ class RecordedComparison:
                 continue
             base = self._reads_the_same(node) or self.counterparts.get(node.index)
             key = node.outputs[0]
-            if base is None:
+            if self._drawn_alike(node, base):
+                self._compare_draws(node, base)
+            elif key in self.prints.drawn:
+                self._add(node, key, None, self._random_here(node, base))
+            elif base is None:
                 text = f"from {node.call.api} on, the raw side's values are none of base's"
                 self._add(node, key, None, Cause("value", text, None))
             else:
@@ -99,6 +119,33 @@ class RecordedComparison:
             for i in self.raw.descendants(node.index):
                 tainted.update(self.raw.nodes[i].outputs)
         return tainted
+
+    def _drawn_alike(self, node: Node, base: Node | None) -> bool:
+        """Whether both sides' results depend on random numbers, so that they need not agree."""
+        if not any(k in self.prints.drawn for k in node.outputs):
+            return False
+        return bool(self._free_draws) if base is None else any(k in self.base_drawn for k in base.outputs)
+
+    @cached_property
+    def _free_draws(self) -> list[Node]:
+        """Base's nodes that draw and that are no raw node's counterpart."""
+        taken = {n.index for n in self.counterparts.values()}
+        made = {c.id for c in self.base_drawn.values()}
+        return [n for n in self.base.nodes if n.call.id in made and n.index not in taken]
+
+    def _compare_draws(self, node: Node, base: Node | None) -> None:
+        """What can be said of two draws: whether they are of the same distribution."""
+        if base is None or not ops.same_job(base.call.api, node.call.api):
+            return
+        found = unusual_differences(self.prints, node, base.call)
+        if found:
+            self._add(node, node.outputs[0], None, argument_cause(base.call, node.call, found))
+
+    def _random_here(self, node: Node, base: Node | None) -> Cause:
+        source = self.prints.drawn[node.outputs[0]]
+        what = "draws" if source is node.call else f"depends on what {source.api} ({line_of(source)}) draws"
+        text = f"{node.call.api} {what}; base draws nothing there"
+        return Cause("random", text, None if base is None else base.call)
 
     def _descend(self, wrong: set[Key]) -> set[Key]:
         """Values that depend on one of ``wrong`` and are not base's."""

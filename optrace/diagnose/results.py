@@ -5,7 +5,7 @@ from __future__ import annotations
 from optrace.align.correspondence import Correspondence
 from optrace.align.graph import Graph
 from optrace.diagnose.findings import Finding
-from optrace.trace.records import Call, TensorRef, tensors_in
+from optrace.trace.records import Call, TensorRef, line_of, tensors_in
 
 
 def differing_results(c: Correspondence) -> list[Finding]:
@@ -38,7 +38,7 @@ def differing_results(c: Correspondence) -> list[Finding]:
 
 
 def _same(c: Correspondence, raw: TensorRef, base: TensorRef) -> bool:
-    return raw.shape == base.shape and (raw.size == 0 or c.stands_for(raw, base))
+    return raw.shape == base.shape and (raw.size == 0 or raw.key in c.drawn or c.stands_for(raw, base))
 
 
 def _lost(
@@ -52,7 +52,7 @@ def _lost(
         text = f"{what} of the raw side is base's result at another place; the results are exchanged"
         return Finding("order", text, base=wanted, raw=got)
     if base.key not in made and wanted is not None and raw.key in c.raw.refs and c.matched(raw.key):
-        text = f"base goes on with {wanted.api} ({_where(wanted)}) to {what}; the raw side stops before"
+        text = f"base goes on with {wanted.api} ({line_of(wanted)}) to {what}; the raw side stops before"
         return Finding("missing_op", text, base=wanted, raw=got)
     shapes = f" ({list(raw.shape)} against {list(base.shape)})" if raw.shape != base.shape else ""
     source, target = _described(got), _described(wanted)
@@ -63,10 +63,10 @@ def _lost(
 
 def _no_common_end(c: Correspondence) -> list[Finding]:
     theirs = set(c.base.sinks())
-    if not theirs or any(theirs & c.base_keys(k) for k in c.outputs):
+    if not theirs or any(theirs & c.base_keys(k) or k in c.drawn for k in c.outputs):
         return []
     last = c.base.nodes[c.base.producer[max(theirs, key=lambda k: c.base.producer[k])]].call
-    text = f"base goes on with {last.api} ({_where(last)}); nothing the raw side ends with is one of base's results"
+    text = f"base goes on with {last.api} ({line_of(last)}); nothing the raw side ends with is one of base's results"
     return [Finding("missing_op", text, base=last, raw=c.raw.nodes[-1].call)]
 
 
@@ -76,11 +76,7 @@ def _maker(graph: Graph, ref: TensorRef) -> Call | None:
 
 
 def _described(call: Call | None) -> str:
-    return "an input" if call is None else f"that of {call.api} ({_where(call)})"
-
-
-def _where(call: Call) -> str:
-    return f"{call.site.file.rpartition('/')[2]}:{call.site.line}" if call.site else "unknown line"
+    return "an input" if call is None else f"that of {call.api} ({line_of(call)})"
 
 
 def ended_early(c: Correspondence) -> list[Finding]:

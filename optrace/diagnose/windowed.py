@@ -14,7 +14,7 @@ from optrace.align.prints import Prints
 from optrace.diagnose.evidence import check_comparable, gather
 from optrace.diagnose.findings import Evidence, Finding, Spread, Warn
 from optrace.diagnose.merge import merged
-from optrace.diagnose.recorded import RecordedComparison
+from optrace.diagnose.recorded import Drawn, RecordedComparison
 from optrace.diagnose.results import differing_results, ended_early
 from optrace.diagnose.warn import code_differences
 from optrace.progress import tell
@@ -42,6 +42,7 @@ class WindowedComparison:
         self._base, self._raw = base, raw
         self._done = Cut(0, 0)
         self._wrong: set[Key] = set()
+        self._drawn = Drawn({}, {})
         self._travelling: list[Finding] = []
         self.prints: Prints | None = None
         self.findings: list[Finding] = []
@@ -53,7 +54,7 @@ class WindowedComparison:
         while not last:
             base, raw = self._base.waiting(WINDOW + MARGIN), self._raw.waiting(WINDOW)
             last = self._raw.ends_within(WINDOW)
-            part = RecordedComparison(base, raw, *self._tolerances, self._wrong)
+            part = RecordedComparison(base, raw, *self._tolerances, self._wrong, self._drawn)
             if self.prints is None:
                 check_comparable(part.prints)
             cut = Cut(1 << 62, 1 << 62)
@@ -62,6 +63,7 @@ class WindowedComparison:
                 part.prints.outputs = _unread(part.prints, cut)
             part.judge()
             self._settle(part, cut, last)
+            self._drawn = Drawn(part.base_drawn, part.prints.drawn)
             self._drop(part, cut)
             tell(self.evidence.raw_calls, 0, "comparing calls")
         return merged(self.findings), self.warnings, self.evidence

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from optrace.report.model import Report
 
 MOST_WARNINGS = 10
+MOST_RANDOM = 12
 _LABEL = 6
 
 
@@ -117,10 +118,15 @@ def _warnings(console: Console, report: Report) -> None:
 
 def _random(console: Console, report: Report) -> None:
     console.print(_text("Random calls", "bold"))
-    for op in report.random_ops:
-        effect = "" if op.effective else "  (without effect)"
-        console.print(_item(f"{op.api}{effect}"))
+    for op in report.random_ops[:MOST_RANDOM]:
+        share = [] if op.p is None else [f"p={op.p:g}"]
+        often = [f"{op.calls} times"] if op.calls > 1 else []
+        effect = [] if op.effective else ["without effect"]
+        said = ", ".join(share + often + effect)
+        console.print(_item(f"{op.api}  ({said})" if said else op.api))
         console.print(Padding(_text(words.place(op.site), "dim"), (0, 0, 0, 4)))
+    if len(report.random_ops) > MOST_RANDOM:
+        console.print(_item(f"and {len(report.random_ops) - MOST_RANDOM} more; optrace audit lists them all"))
 
 
 def _item(content: str) -> Padding:

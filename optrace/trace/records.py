@@ -87,6 +87,11 @@ class Site(msgspec.Struct, frozen=True, gc=False):
     text: str | None = None
 
     @property
+    def short(self) -> str:
+        """``"model.py:12"``."""
+        return f"{self.file.replace(chr(92), '/').rpartition('/')[2]}:{self.line}"
+
+    @property
     def code(self) -> str:
         """The text of the line, empty when the file can't be read."""
         if self.text is not None:
@@ -152,6 +157,11 @@ class Call(msgspec.Struct, dict=True, weakref=True, eq=False):
     def children(self) -> list[Call]:
         """The calls made directly inside this one."""
         return self.trace.children_of(self.id)
+
+
+def line_of(call: Call) -> str:
+    """Where a call stands, for a sentence: ``"model.py:12"``."""
+    return call.site.short if call.site else "unknown line"
 
 
 def tensors_in(tree: Any) -> list[TensorRef]:

@@ -23,7 +23,7 @@ def as_html(trace: Trace) -> str:
         depth[call.id] = depth.get(call.parent, -1) + 1
         made = ", ".join(f"{ref.dtype}{list(ref.shape)}" for ref in tensors_in(call.outputs))
         site = call.site
-        line = "" if site is None else f"{site.file.replace(chr(92), '/').rpartition('/')[2]}:{site.line}"
+        line = "" if site is None else site.short
         indent = f' style="padding-left:{1 + depth[call.id]}em;text-align:left"'
         cells = ("", str(call.id)), (indent, call.api), ("", made), ("", call.module or ""), ("", line)
         rows.append("".join(f"<td{style}>{_safe(cell)}</td>" for style, cell in cells))

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import paddle
 import pytest
+import torch
 
 from optrace.api import diff
 from optrace.diagnose.run import run_model
@@ -61,3 +63,72 @@ def test_a_tolerance_may_be_narrower_than_rounding() -> None:
     pair = run_model(base, X, level="stats"), run_model(raw, X, level="stats")
     assert diff(*pair)
     assert not diff(*pair, rtol=0.0)
+
+
+class Noisy(torch.nn.Module):
+    """Something random between two computing steps; ``then`` is what is done with it."""
+
+    def __init__(self, noise: Callable[[Any], Any], then: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.noise, self.then = noise, then
+
+    def forward(self, x: Any) -> Any:
+        return self.then(x.tanh() + self.noise(x))
+
+
+class NoisyPort(paddle.nn.Layer):
+    def __init__(self, noise: Callable[[Any], Any], then: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.noise, self.then = noise, then
+
+    def forward(self, x: Any) -> Any:
+        return self.then(x.tanh() + self.noise(x))
+
+
+def drawn(base: Callable[[Any], Any], raw: Callable[[Any], Any], then: Callable[[Any], Any]) -> Report:
+    torch.manual_seed(0)
+    paddle.seed(1)
+    left = run_model(Noisy(base, lambda y: torch.nn.functional.softmax(y, -1)), X, train=None, level="stats")
+    return diff(left, run_model(NoisyPort(raw, then), X, train=None, level="stats"))
+
+
+def softmax(y: Any) -> Any:
+    return paddle.nn.functional.softmax(y, -1)
+
+
+@pytest.mark.parametrize(
+    ("base", "raw"),
+    [
+        (lambda x: torch.nn.functional.dropout(x, 0.3), lambda x: paddle.nn.functional.dropout(x, 0.3)),
+        (torch.randn_like, lambda x: paddle.randn(x.shape)),
+        (
+            lambda x: x * (torch.rand_like(x) < 0.5),
+            lambda x: x * (paddle.rand(x.shape) < 0.5).astype(x.dtype),
+        ),
+    ],
+)
+def test_draws_that_were_not_shared_are_no_finding(
+    base: Callable[[Any], Any], raw: Callable[[Any], Any]
+) -> None:
+    report = drawn(base, raw, softmax)
+    assert report, report.findings
+    assert report.evidence.beyond and "drew" in next(iter(report.evidence.beyond_reasons))
+
+
+def test_another_share_is_a_finding_even_if_the_draws_were_not_shared() -> None:
+    report = drawn(
+        lambda x: torch.nn.functional.dropout(x, 0.3), lambda x: paddle.nn.functional.dropout(x, 0.6), softmax
+    )
+    assert [(f.kind, f.argument) for f in report.findings] == [("argument", "p")]
+
+
+def test_a_draw_on_one_side_only_is_a_finding() -> None:
+    report = drawn(lambda x: x * 2, lambda x: paddle.nn.functional.dropout(x * 2, 0.5), softmax)
+    assert [f.kind for f in report.findings] == ["random"], report.findings
+
+
+def test_an_argument_behind_a_draw_is_still_a_finding() -> None:
+    report = drawn(
+        torch.randn_like, lambda x: paddle.randn(x.shape), lambda y: paddle.nn.functional.softmax(y, 1)
+    )
+    assert [(f.kind, f.argument) for f in report.findings] == [("argument", "dim")], report.findings
