@@ -14,7 +14,7 @@ from optrace.weights import by_structure, repair
 from optrace.weights.ambiguous import ambiguous
 from optrace.weights.by_use import UseReader
 from optrace.weights.flow import Flow
-from optrace.weights.fold import Folding
+from optrace.weights.fold import Folding, computes
 from optrace.weights.fuse import join_siblings, same_order
 from optrace.weights.inventory import Inventory
 from optrace.weights.match import Matching, match
@@ -88,7 +88,8 @@ class Assignment:
         if not tried:
             plan = self.planned(self._structure(), "structure") if self.traced is not None else worst[0]
             if not plan.complete:
-                raise WeightError(failure(min(worst, key=lambda p: p.faults), self.base, self.raw))
+                nearest = min(worst, key=lambda p: p.faults)
+                raise WeightError(failure(nearest, self.base, self.raw, notes=self.notes))
             return plan, self.attempt(plan.arrays)
         for plan, _ in tried[:1]:
             regrouped = self._regrouped(plan)
@@ -108,6 +109,8 @@ class Assignment:
             return
         try:
             self.traced = Side(self.base, self.inputs[0]), Side(self.raw, self.inputs[1])
+            for name, side in zip(("base", "raw"), self.traced):
+                self.notes += [f"{name}: {said}" for said in dict.fromkeys(side.reader.unread)]
         except ModelError as error:
             self.notes.append(
                 f"the models could not be run, so their structure was compared instead: {error}"
@@ -137,6 +140,9 @@ class Assignment:
                 if not last:
                     uses = base.ordered("data", first_only), raw.ordered("data", first_only)
                     yield self._match(*uses, last, by_name=True)
+        if any(computes(side.reader.uses) for side in self.traced):
+            folded = [side.folding.fold(side.ordered("data", False)) for side in self.traced]
+            yield self._match(folded[0], folded[1], last=False)
 
     def _structure(self) -> Matching:
         return self._match(
@@ -146,8 +152,8 @@ class Assignment:
     def _match(self, base: list[Use], raw: list[Use], last: bool, by_name: bool = False) -> Matching:
         base = [u for u in base if not self.settled.base.issuperset(u.view.names)]
         raw = [u for u in raw if not self.settled.raw.issuperset(u.view.names)]
-        if self.traced is not None:
-            base, raw = self.traced[0].folding.fold(base, raw), self.traced[1].folding.fold(raw, base)
+        if self.traced is not None and computes(base) != computes(raw):
+            base, raw = self.traced[0].folding.fold(base), self.traced[1].folding.fold(raw)
         cut = [side.flow.column_groups for side in self.traced] if self.traced is not None else [None, None]
         options = [(base, raw)]
         joined_raw, base_for_raw = join_siblings(raw, base, cut[0], last)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optrace.weights import roles
+from optrace.weights import recurrent, roles
 from optrace.weights.inventory import Inventory, Owned
 from optrace.weights.uses import Use, canonical
 from optrace.weights.views import View
@@ -58,7 +58,7 @@ def _role(owned: Owned, types: dict[str, str], framework: str) -> tuple[str | No
     if owned.buffer:
         return None, False
     if local.startswith(("weight_ih", "weight_hh", "bias_ih", "bias_hh")):
-        return f"recurrent:{local}", ndim == 2
+        return f"recurrent:{recurrent.slot(owned.name)}", ndim == 2
     if ".parametrizations." in f".{owned.name}":
         outer = owned.name.partition("parametrizations.")[0].rstrip(".")
         kind, local = (

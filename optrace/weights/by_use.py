@@ -7,7 +7,7 @@ from typing import Any
 from optrace.frameworks.base import Framework
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, TensorRef, tensors_in
-from optrace.weights import roles
+from optrace.weights import recurrent, roles
 from optrace.weights.inventory import Inventory
 from optrace.weights.uses import Use, canonical
 from optrace.weights.views import View, moved
@@ -19,7 +19,8 @@ class UseReader:
     """Walks the calls of one trace and tells what each parameter is used for.
 
     ``uses`` is in the order of the calls; ``links`` says for every call that was looked at which
-    tensors went in and came out, for the order by data flow.
+    tensors went in and came out, for the order by data flow. ``unread`` are sentences on weights of
+    recurrent layers that their calls do not read.
     """
 
     def __init__(self, framework: Framework, trace: Trace, inventory: Inventory) -> None:
@@ -27,6 +28,7 @@ class UseReader:
         self.inventory = inventory
         self.uses: list[Use] = []
         self.links: list[tuple[int, list[Key], list[Key]]] = []
+        self.unread: list[str] = []
         self._views: dict[Key, View] = {}
         self._touches = _touching(trace, inventory)
         for call in trace.children_of(-1):
@@ -53,7 +55,7 @@ class UseReader:
         elif op == "einsum":
             self._einsum(call)
         elif op.lower() in roles.RECURRENT:
-            self._recurrent(call, own)
+            self._recurrent(call, op.lower(), own)
         elif not (own and self._of_parameters(call, op, inputs, own)):
             if call.children:
                 for child in call.children:
@@ -205,18 +207,21 @@ class UseReader:
                     use.shape = (rows, _size(view.shape[a] for a in kept))
             self.uses.extend(found)
 
-    def _recurrent(self, call: Call, own: list[TensorRef]) -> None:
+    def _recurrent(self, call: Call, op: str, own: list[TensorRef]) -> None:
         found: list[Use] = []
+        filled: dict[str, str] = {}
         for ref in own:
             view = self._view(ref)
             if view is not None:
-                for name in view.names:
-                    alone = View((name,), self.inventory[name].shape)
-                    # Both frameworks keep [gates, in].
-                    perm = (1, 0) if len(alone.shape) == 2 else None
-                    found.append(canonical(alone, f"recurrent:{name.rpartition('.')[2]}", perm))
-        found.sort(key=lambda u: _recurrent_order(u.role))
+                part = recurrent.slot(view.names[0], not op.endswith("cell"))
+                filled[part] = view.names[0]
+                # Both frameworks keep [gates, in].
+                found.extend(
+                    self._uses_of(view, f"recurrent:{part}", (1, 0) if len(view.shape) == 2 else None)
+                )
+        found.sort(key=lambda u: recurrent.order(u.role.partition(":")[2].partition("/")[0]))
         self.uses.extend(found)
+        self.unread += recurrent.unread(call, op, self.inventory, filled)
 
     def _plain(self, call: Call, op: str, inputs: list[TensorRef], own: list[TensorRef]) -> None:
         """A call without children that joins parameters with data in a way of no known role."""
@@ -234,15 +239,6 @@ def _size(dims: Any) -> int:
     for d in dims:
         n *= d
     return n
-
-
-def _recurrent_order(role: str) -> tuple[int, int, int]:
-    local = role.partition(":")[2]
-    digits = "".join(c for c in local.partition("_l")[2] if c.isdigit())
-    kind = next(
-        (i for i, k in enumerate(("weight_ih", "weight_hh", "bias_ih", "bias_hh")) if local.startswith(k)), 9
-    )
-    return int(digits or 0), int(local.endswith("reverse")), kind
 
 
 def _touching(trace: Trace, inventory: Inventory) -> set[int]:

@@ -1,7 +1,11 @@
-"""A weight that one side computes from several parameters (weight norm) and the other side simply keeps."""
+"""A weight that is computed from several parameters (weight norm), seen as one parameter.
+
+For models of which one keeps the weight itself, or which take the norm over different axes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,18 +19,21 @@ from optrace.weights.uses import Use, canonical
 from optrace.weights.views import View
 
 
+def computes(uses: list[Use]) -> bool:
+    """Whether a weight among ``uses`` is computed from several parameters."""
+    return any(use.part >= 0 for use in uses)
+
+
 class Folding:
-    """Replaces the parts of computed weights by one use of the result, where the other model has no parts."""
+    """Replaces the parts of computed weights by one use of the result."""
 
     def __init__(self, inventory: Inventory, inputs: Any) -> None:
         self.inventory = inventory
         self._inputs = inputs
         self._trace: Trace | None = None
 
-    def fold(self, mine: list[Use], theirs: list[Use]) -> list[Use]:
-        """``mine``, folded where that can be undone and ``theirs`` knows no computed weights."""
-        if not any(u.part >= 0 for u in mine) or any(u.part >= 0 for u in theirs):
-            return mine
+    def fold(self, mine: list[Use]) -> list[Use]:
+        """``mine`` with the computed weights folded; as they are where one of them is no weight norm."""
         result = []
         for use in mine:
             if use.part < 0:
@@ -43,9 +50,9 @@ class Folding:
         if len(use.partners) != 2:
             return None
         direction, magnitude = use.partners if use.partners[0] == use.name else use.partners[::-1]
-        value = self._computed(use)
         v, g = self.inventory.array(direction), self.inventory.array(magnitude)
-        axes = _norm_axes(value, v, g)
+        found = (_norm_axes(value, v, g) for value in self._operands(use))
+        axes = next((a for a in found if a is not None), None)
         if axes is None:
             return None
         name = f"{direction} * {magnitude}"
@@ -56,22 +63,20 @@ class Folding:
             module_type=use.module_type, partners=(name,), signature=use.signature,
         )  # fmt: skip
 
-    def _computed(self, use: Use) -> np.ndarray | None:
-        """The computed weight as the call saw it."""
+    def _operands(self, use: Use) -> Iterator[np.ndarray]:
+        """What the call got, the computed weight among it."""
         if self._trace is None:
             with self.inventory.framework.no_grad():
                 self._trace = run_model(self.inventory.model, self._inputs, train=False, level="full")
         call = self._trace.calls[use.call]
-        shape = self.inventory[use.name].shape
         for ref in tensors_in([call.positional, call.keyword]):
-            if ref.key != use.source and ref.shape == shape:
-                return self._trace.value(ref)
-        return None
+            if (value := self._trace.value(ref)) is not None:
+                yield value
 
 
-def _norm_axes(value: np.ndarray | None, v: np.ndarray, g: np.ndarray) -> tuple[int, ...] | None:
+def _norm_axes(value: np.ndarray, v: np.ndarray, g: np.ndarray) -> tuple[int, ...] | None:
     """The axes over which ``value = g * v / norm(v)`` takes the norm; ``None`` when it is something else."""
-    if value is None or value.shape != v.shape:
+    if value.shape != v.shape:
         return None
     everything = tuple(range(v.ndim))
     for kept in (*everything, None):

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from optrace.weights.recurrent import alike
 from optrace.weights.roles import STATISTICS
 from optrace.weights.uses import Use
 
@@ -93,6 +94,8 @@ _RELATED = {
 def _role_score(base: str, raw: str) -> float:
     if base == raw:
         return 3.0
+    if base.startswith("recurrent:") and raw.startswith("recurrent:"):
+        return 3.0 * alike(base[10:], raw[10:]) or _NEVER
     if base.startswith("recurrent:") or raw.startswith("recurrent:"):
         local = (base if base.startswith("recurrent:") else raw).partition(":")[2]
         other = raw if base.startswith("recurrent:") else base

@@ -30,7 +30,8 @@ class Plan:
 
     ``missing`` are raw parameters in use that nothing fits, ``spare`` base parameters in use that
     nothing takes, ``conflicts`` raw parameters that two different base arrays claim. ``kept`` are raw
-    scales of ones and shifts of zeros where base has none: they do nothing and stay.
+    scales of ones and shifts of zeros where base has none: they do nothing and stay. ``left`` are those
+    of base where raw has none.
     """
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
@@ -42,10 +43,11 @@ class Plan:
     matching: Matching = field(default_factory=Matching)
     method: str = "use"
     kept: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
-        return bool(self.arrays or self.kept) and not (
+        return bool(self.arrays or self.kept or self.left) and not (
             self.misfits or self.missing or self.spare or self.conflicts
         )
 
@@ -117,10 +119,16 @@ def build(
     plan.misfits = [p for p in plan.misfits if not (p[1].name in settled and p[0].name in used_base)]
     plan.missing = [u for u in plan.missing if u.name not in known_misfits]
     plan.spare = [u for u in plan.spare if u.name not in known_misfits]
-    if not plan.misfits and not plan.spare:
-        plan.kept = [u.name for u in plan.missing if _neutral(u, raw)]
-        plan.missing = [u for u in plan.missing if u.name not in plan.kept]
+    if not plan.misfits and not (plan.spare and plan.missing):
+        plan.kept, plan.missing = _without_effect(plan.missing, raw)
+        plan.left, plan.spare = _without_effect(plan.spare, base)
     return plan
+
+
+def _without_effect(uses: list[Use], inventory: Inventory) -> tuple[list[str], list[Use]]:
+    """Names of the uses that do nothing as they stand, and the other uses."""
+    neutral = [u.name for u in uses if _neutral(u, inventory)]
+    return neutral, [u for u in uses if u.name not in neutral]
 
 
 def _neutral(use: Use, inventory: Inventory) -> bool:

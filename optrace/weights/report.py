@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from optrace.weights.inventory import Inventory
 from optrace.weights.plan import Plan, Row
 from optrace.weights.uses import Use
 from optrace.weights.verify import Agreement
+
+WEIGHT_NORM = (
+    "weight_norm keeps one magnitude for each index of its dim, and torch's linear weights are [out, in], "
+    "paddle's [in, out]: build a linear layer of torch with dim=0 and of paddle with dim=1"
+)
 
 
 @dataclass
@@ -69,8 +75,8 @@ class WeightReport:
         return f"the outputs do not agree yet: {why}"
 
 
-def failure(plan: Plan, base: Inventory, raw: Inventory, why: str = "") -> str:
-    """The text of the error for a plan that is not complete: the places, both trees, what to try."""
+def failure(plan: Plan, base: Inventory, raw: Inventory, why: str = "", notes: Iterable[str] = ()) -> str:
+    """The text of the error for a plan that is not complete: the places, ``notes``, both trees, what to try."""
     lines = [why or "The weights can't be carried over; nothing was assigned."]
     marked_base: set[str] = set()
     marked_raw: set[str] = set()
@@ -87,6 +93,7 @@ def failure(plan: Plan, base: Inventory, raw: Inventory, why: str = "") -> str:
     for name, first, second in plan.conflicts:
         lines.append(f"  raw {raw[name]} would have to hold both {first} and {second} of base")
         marked_raw.add(name)
+    lines += [f"  {note}" for note in notes]
     lines += ["", f"base: {type(base.model).__name__} ({base.framework.name})", *tree(base, marked_base)]
     lines += ["", f"raw: {type(raw.model).__name__} ({raw.framework.name})", *tree(raw, marked_raw)]
     lines += ["", *_advice(plan)]
@@ -126,14 +133,13 @@ def _advice(plan: Plan) -> list[str]:
             f"  - make the sizes equal: {theirs.name} and {mine.name} stand in the same place but differ"
         )
         if theirs.name.endswith("weight_g") or mine.name.endswith("weight_g"):
-            lines.append(
-                "  - weight_norm keeps one magnitude for each index of its dim, and torch's linear weights are "
-                "[out, in], paddle's [in, out]: build a linear layer of torch with dim=0 and of paddle with dim=1"
-            )
+            lines.append(f"  - {WEIGHT_NORM}")
     if plan.spare or plan.missing:
         lines.append(
             "  - check that both models have the same number of layers and the same options (bias, affine)"
         )
+    if plan.method == "structure":
+        lines.append("  - give inputs, so that parameters are matched by what the models do with them")
     lines += [
         "  - name pairs that can't be found: rules={'raw.parameter': 'base.parameter'} (or a list of rules)",
         "  - pair whole layers: layer_map={'base.layer': 'raw.layer'}",

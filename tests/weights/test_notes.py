@@ -69,6 +69,11 @@ def test_affine_on_one_side_only() -> None:
     torch.nn.init.normal_(affine[0].weight)
     assert assign_weight(affine, raw, (image,)).verified
     assert np.array_equal(raw[0].scale.numpy(), affine[0].weight.detach().numpy())
+    with pytest.raises(WeightError, match=r"0\.scale"):
+        assign_weight(raw, base, (image,))
+    fresh = sequential(paddle.nn.InstanceNorm2D(3))
+    report = assign_weight(fresh, base, (image,))
+    assert report.verified and len([n for n in report.notes if "neutral" in n]) == 2
 
 
 def test_weight_norm_over_another_axis() -> None:
@@ -76,11 +81,15 @@ def test_weight_norm_over_another_axis() -> None:
     raw = sequential(paddle.nn.utils.weight_norm(paddle.nn.Linear(4, 3)))
     before = raw[0].weight_v.numpy().copy()
     with pytest.raises(WeightError, match=r"\[3, 1\].*\[4\].*(?s:.)*dim=1"):
-        assign_weight(base, raw, (X,))
+        assign_weight(base, raw)
     assert np.array_equal(before, raw[0].weight_v.numpy())
-    assert assign_weight(
-        base, sequential(paddle.nn.utils.weight_norm(paddle.nn.Linear(4, 3), dim=1)), (X,)
-    ).verified
+    report = assign_weight(base, raw, (X,))
+    assert report.verified
+    assert any("3 magnitudes" in n and "raw 4" in n and "dim=1" in n for n in report.notes)
+    raw = sequential(paddle.nn.utils.weight_norm(paddle.nn.Linear(4, 3), dim=1))
+    report = assign_weight(base, raw, (X,))
+    assert report.verified and not report.notes
+    assert np.allclose(raw[0].weight_g.numpy(), base[0].weight_g.detach().numpy().ravel())
 
 
 def test_tied_weights_stay_tied() -> None:
