@@ -18,6 +18,8 @@ def command(
 ) -> None:
     """List every call that drew random numbers, where, and whether the draw took effect.
 
+    Draws made in worker processes (a data loader's) are not seen.
+
     \b
     Examples:
       optrace audit runs/base
@@ -34,18 +36,22 @@ def command(
         return
     effective = sum(bool(op.effective) for op in found)
     line(f"{words.counted(len(found), 'random call')}, {effective} with effect", bold=True)
-    rows = [("call", "effect", "p", "seeded", "times", "module", "line")]
+    rows = [("call", "effect", "draws", "p", "generator", "seeded", "times", "module", "line")]
     for op in found:
-        count = op.calls if isinstance(op.calls, int) else len(op.calls)
         rows.append(
             (
                 op.api,
                 "yes" if op.effective else "no",
+                op.distribution,
                 "" if op.p is None else f"{op.p:g}",
-                "yes" if op.seeded else "no",
-                str(count),
+                op.generator,
+                ("yes" if op.seeded else "no") if op.effective else "",
+                str(op.calls),
                 op.module or "",
                 words.place(op.site),
             )
         )
     table(rows, indent=2)
+    for op in found:
+        if op.note:
+            line(f"  note: {op.api} ({words.place(op.site)}): {op.note}")

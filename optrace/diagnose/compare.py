@@ -238,7 +238,7 @@ class Comparison:
                 message=cause.message,
                 stage=_stage(node.call),
                 base=cause.base if cause.base is not None else base,
-                raw=node.call,
+                raw=cause.raw if cause.raw is not None else node.call,
                 argument=cause.argument,
                 parameter=cause.parameter,
                 error=Error(

@@ -9,6 +9,7 @@ from optrace.align.index import same_elements
 from optrace.diagnose.argument_causes import argument_cause, differing_arguments, one_sided
 from optrace.diagnose.arguments import named_tensors
 from optrace.diagnose.findings import Cause
+from optrace.diagnose.idle_drops import idle_on_base, idle_on_raw
 from optrace.diagnose.siblings import usually_missing
 from optrace.trace.records import Call, TensorRef, line_of, tensors_in
 
@@ -19,6 +20,9 @@ def explain(c: Correspondence, node: Node, raw_key: Key, base: Call, base_key: K
     """The cause of ``node`` not making base's value, most certain explanation first."""
     raw = node.call
     wanted = c.base.trace.value(c.base.refs[base_key])
+    idle = idle_on_base(node, base)
+    if idle is not None:
+        return idle
     if _superfluous(c, node, base, base_key):
         return Cause("extra_op", f"{raw.api} has no counterpart on the base side", None)
     by_input = _inputs(c, node, base)
@@ -170,6 +174,9 @@ def _missing(c: Correspondence, node: Node, base: Call) -> Cause | None:
             continue
         chain = _chain(c, wanted.key, known, taken, 4)
         if chain and not usually_missing(c, chain[0]):
+            idle = idle_on_raw(c, chain[0])
+            if idle is not None:
+                return idle
             calls = ", ".join(dict.fromkeys(c.api for c in chain))
             text = f"base calls {calls} ({line_of(chain[0])}) before this; the raw side does not"
             return Cause("missing_op", text, chain[0])

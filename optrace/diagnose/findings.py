@@ -40,7 +40,10 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Cause(NamedTuple):
-    """One explanation; ``base`` may be another call than the counterpart (a missing one, say)."""
+    """One explanation; ``base`` may be another call than the counterpart (a missing one, say).
+
+    ``raw``: the call at fault, where it is another than the one that goes wrong.
+    """
 
     kind: Kind
     message: str
@@ -49,6 +52,7 @@ class Cause(NamedTuple):
     parameter: str | None = None
     differences: tuple[ArgumentDifference, ...] = ()
     suggestion: str = ""
+    raw: Call | None = None
 
 
 class Finding(msgspec.Struct):

@@ -202,7 +202,7 @@ class RecordedComparison:
                 kind=cause.kind,
                 message=cause.message,
                 base=base,
-                raw=node.call,
+                raw=cause.raw if cause.raw is not None else node.call,
                 argument=cause.argument,
                 parameter=cause.parameter,
                 error=Error(None, observed),

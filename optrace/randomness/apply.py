@@ -10,7 +10,7 @@ import numpy as np
 from optrace import ops
 from optrace.frameworks.base import Framework
 from optrace.randomness.draws import ALPHA, MASKS, alpha_terms, family_of, own_axes, restated
-from optrace.randomness.effect import effect_of, short
+from optrace.trace.effect import effect_of, short
 
 
 class CannotApply(Exception):

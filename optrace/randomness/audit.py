@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from optrace import ops
-from optrace.randomness.effect import distribution_of, effect, generator_of, short
 from optrace.randomness.outside import OutsideDraw, outside_draws
+from optrace.trace.effect import distribution_of, effect, generator_of, short
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, Site
 from optrace.trace.session import trace
@@ -35,6 +35,15 @@ class RandomOp(msgspec.Struct):
     distribution: str = ""
     moved: bool = False
     note: str = ""
+
+    def __str__(self) -> str:
+        p = "" if self.p is None else f" p={self.p:g}"
+        effect = "takes effect" if self.effective else "no effect"
+        module = f" in module {self.module}" if self.module else ""
+        note = f"; {self.note}" if self.note else ""
+        return (
+            f"{self.api}{p} ({self.site}){module}: {effect}, {self.calls}x, generator {self.generator}{note}"
+        )
 
 
 def audit_random(target: Trace | str | Path | Callable[[], Any]) -> list[RandomOp]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from optrace import frameworks
 from optrace.randomness.audit import random_ops_of
-from optrace.randomness.effect import effect
+from optrace.trace.effect import effect
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, tensors_in
 from optrace.trace.session import trace
@@ -23,6 +23,9 @@ class Divergence(msgspec.Struct):
     first: Call | None
     second: Call | None
     drew: bool = False
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def check_determinism(run: Callable[[], Any], seed: int | None = 0) -> Divergence | None:

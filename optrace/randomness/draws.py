@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from optrace import ops
-from optrace.randomness.effect import effect, short
+from optrace.trace.effect import effect, short
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, tensors_in
 

@@ -16,8 +16,8 @@ from optrace.intercept.hub import hub_of
 from optrace.randomness.apply import CannotApply, apply
 from optrace.randomness.choose import Pool
 from optrace.randomness.draws import draws_of, family_of, freedom
-from optrace.randomness.effect import effect_of
 from optrace.trace.draws import handed
+from optrace.trace.effect import effect_of
 from optrace.trace.model import Trace
 from optrace.transparent import transparent
 

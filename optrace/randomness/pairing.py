@@ -9,7 +9,7 @@ import numpy as np
 from optrace import ops
 from optrace.randomness.choose import Pool
 from optrace.randomness.draws import Draw, draw_of, draws_of, family_of
-from optrace.randomness.effect import effect, short
+from optrace.trace.effect import effect, short
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, tensors_in
 

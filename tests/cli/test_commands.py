@@ -166,6 +166,25 @@ def test_convert_reports_a_missing_file(optrace_cli) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_audit_names_generator_distribution_and_remarks(optrace_cli, tmp_path: Path) -> None:
+    script = tmp_path / "draws.py"
+    script.write_text(
+        "import torch\nimport torch.nn.functional as F\n"
+        "torch.rand(3, generator=torch.Generator().manual_seed(3))\n"
+        "class Wrong(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return F.dropout(x, 0.2)\n"
+        "Wrong().eval()(torch.ones(3))\n"
+    )
+    done = optrace_cli("audit", script)
+    assert done.returncode == 0, done.stderr
+    assert "2 random calls, 2 with effect" in done.stdout
+    rows = {words[0]: " ".join(words) for row in done.stdout.splitlines() if (words := row.split())}
+    assert "yes uniform given (seed 3) yes 1" in rows["torch.rand"]
+    assert "yes bernoulli mask 0.2 default no 1" in rows["torch.nn.functional.dropout"]
+    assert "pass training=self.training" in rows["note:"]
+
+
 @pytest.mark.parametrize("command", ["", "run", "diff", "show", "audit", "convert", "ops", "doctor", "demo"])
 def test_help_teaches(in_process, command: str) -> None:
     status, shown = in_process(*([command] if command else []), "--help")

@@ -98,3 +98,9 @@ def test_only_what_random_numbers_reach_is_spared() -> None:
         run(paddle, [4])
     report = optrace.diff(base, raw)
     assert report, str(report)
+
+
+def test_an_entry_prints_as_one_line() -> None:
+    (op,) = optrace.audit_random(lambda: torch.rand(2, generator=torch.Generator().manual_seed(3)))
+    assert str(op).startswith("torch.rand (")
+    assert str(op).endswith("takes effect, 1x, generator given (seed 3)")

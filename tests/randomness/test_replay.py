@@ -159,3 +159,21 @@ def test_a_missing_dropout_is_told_as_missing() -> None:
 def test_a_bug_behind_a_dropout_is_found_alone() -> None:
     report = _compare(lambda x: F.dropout(x.tanh(), 0.3).sin(), lambda x: P.dropout(x.tanh(), 0.3).cos())
     assert [f.raw.api for f in report.findings if f.raw] == ["paddle.Tensor.cos"]
+
+
+@pytest.mark.parametrize(
+    ("given", "argument"), [({"p": 0.3, "training": False}, "training"), ({"p": 0.0}, "p")]
+)
+@pytest.mark.parametrize("idle_is_raw", [True, False])
+def test_a_dropout_switched_off_on_one_side_is_told_by_its_argument(
+    given: dict[str, Any], argument: str, idle_is_raw: bool
+) -> None:
+    drops, idles = {"p": 0.3}, given
+    if not idle_is_raw:
+        drops, idles = idles, drops
+    report = _compare(
+        lambda x: F.dropout(x.tanh(), **drops).exp(), lambda x: P.dropout(x.tanh(), **idles).exp()
+    )
+    assert [(f.kind, f.argument) for f in report.findings] == [("argument", argument)], str(report)
+    raw = report.findings[0].raw
+    assert raw is not None and raw.api == "paddle.nn.functional.dropout"
