@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from optrace.align.graph import Graph, Key, Node
+from optrace.align.graph import Graph, Key, Node, uninitialised
 from optrace.align.index import Match, transposition
 from optrace.align.values import agree, difference
 from optrace.trace.records import Call, TensorRef
@@ -97,7 +97,8 @@ class Correspondence:
         """For every value made: whether it equals a base value or only feeds values that do.
 
         An output of the run must equal one itself. Another value that nobody reads counts as fine, and
-        so does one that says little: if a mask is wrong, it shows where it is used.
+        so does one that says little: if a mask is wrong, it shows where it is used. Memory that nobody has
+        written yet is judged by what is written to it.
         """
         fine = dict.fromkeys(self.distrusted, False)
         for node in reversed(self.raw.nodes):
@@ -107,7 +108,7 @@ class Correspondence:
                     fine[key] = True
                 elif key in self.outputs:
                     fine[key] = False
-                elif key in self.weak:
+                elif key in self.weak or uninitialised(node.call):
                     fine[key] = True
                 else:
                     readers = self.raw.consumers.get(key, ())

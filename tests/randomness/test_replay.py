@@ -177,3 +177,11 @@ def test_a_dropout_switched_off_on_one_side_is_told_by_its_argument(
     assert [(f.kind, f.argument) for f in report.findings] == [("argument", argument)], str(report)
     raw = report.findings[0].raw
     assert raw is not None and raw.api == "paddle.nn.functional.dropout"
+
+
+def test_memory_that_a_draw_is_written_to_is_no_cause() -> None:
+    report = _compare(
+        lambda x: (x + torch.empty_like(x).normal_(0, 0.1)).tanh(),
+        lambda x: (x + paddle.empty_like(x).normal_(0, 0.2)).tanh(),
+    )
+    assert [(f.kind, f.argument) for f in report.findings] == [("argument", "std")], str(report)
