@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from optrace import ops
 from optrace.diagnose import replay
 from optrace.randomness.apply import CannotApply, apply
 from optrace.randomness.choose import equal
@@ -40,9 +39,8 @@ def run_again(trace: Trace, framework: Any, call: Call, args: list[Any], kwargs:
         raise replay.Unreplayable(
             f"the draw inside {call.api} can't be had, so it can't be run again with it"
         )
-    base = {**ops.defaults(draw.call.api), **draw.call.args}
     try:
-        return apply(framework, call.api, tuple(args), kwargs, draw.values, base)
+        return apply(framework, call.api, tuple(args), kwargs, draw)
     except CannotApply as error:
         raise replay.Unreplayable(str(error)) from error
 

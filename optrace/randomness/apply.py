@@ -9,7 +9,17 @@ import numpy as np
 
 from optrace import ops
 from optrace.frameworks.base import Framework
-from optrace.randomness.draws import ALPHA, MASKS, alpha_terms, family_of, own_axes, restated
+from optrace.randomness.draws import (
+    ALPHA,
+    MASKS,
+    Draw,
+    alpha_terms,
+    family_of,
+    kept_share,
+    own_axes,
+    restated,
+    thinned,
+)
 from optrace.trace.effect import effect_of, short
 
 
@@ -22,14 +32,14 @@ def apply(
     api: str,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    values: np.ndarray,
-    base: dict[str, Any] | None = None,
+    draw: Draw,
 ) -> Any:
-    """The result of ``api(*args, **kwargs)`` had it drawn ``values``. ``base``: arguments of the call that did.
+    """The result of ``api(*args, **kwargs)`` had it drawn what ``draw`` did.
 
     Raises ``CannotApply``.
     """
     given = {**ops.defaults(api), **ops.bind(api, args, kwargs)}
+    values = draw.values
     name = short(api)
     x: Any = next((v for v in given.values() if framework.is_tensor(v)), None)
     if name in MASKS:
@@ -40,13 +50,13 @@ def apply(
         return _inplace(framework, given, x, (x * keep + dropped * (1 - keep)) * scale + shift)
     if name == "rrelu":
         slopes = _fit(values, x.shape, name, given)
-        slopes = np.where(slopes == 1, 1, restated(slopes, name, base or {}, given))
+        slopes = np.where(slopes == 1, 1, restated(slopes, name, draw.given, given))
         return _inplace(framework, given, x, x * _like(framework, slopes, x))
     if name == "gumbel_softmax":
         return _gumbel(framework, given, x, values)
     if name == "scaled_dot_product_attention":
         return _attention(framework, given, values)
-    return _sample(framework, api, given, x, values, base or {})
+    return _sample(framework, api, given, x, draw)
 
 
 def _like(framework: Framework, array: np.ndarray, x: Any) -> Any:
@@ -135,11 +145,12 @@ def _attention(framework: Framework, given: dict[str, Any], values: np.ndarray) 
     return (weights * _like(framework, keep, weights)) @ v
 
 
-def _sample(
-    framework: Framework, api: str, given: dict[str, Any], x: Any, values: np.ndarray, base: dict[str, Any]
-) -> Any:
+def _sample(framework: Framework, api: str, given: dict[str, Any], x: Any, draw: Draw) -> Any:
     """The sample itself, moved and stretched where the two distributions differ in that."""
-    values = restated(values, family_of(api) or "", base, given)
+    values = restated(draw.values, family_of(api) or "", draw.given, given)
+    theirs, own = kept_share(draw.call.api, draw.given), kept_share(api, given)
+    if draw.family == "mask" and theirs is not None and own is not None:
+        values = thinned(values, theirs, own)
     if api.endswith("_"):
         if tuple(x.shape) != values.shape and x.size != values.size:
             raise CannotApply(f"the draw has shape {list(values.shape)}, the call needs {list(x.shape)}")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from optrace import ops
-from optrace.trace.effect import effect, short
+from optrace.trace.effect import effect, effect_of, short
 from optrace.trace.model import Trace
 from optrace.trace.records import Call, tensors_in
 
@@ -80,8 +80,13 @@ class Draw(NamedTuple):
     read: np.ndarray | None = None
 
     @property
+    def given(self) -> dict[str, Any]:
+        """The call's arguments, defaults and all."""
+        return {**ops.defaults(self.call.api), **self.call.args}
+
+    @property
     def freedom(self) -> int:
-        return freedom(self.call.api, {**ops.defaults(self.call.api), **self.call.args}, self.values.shape)
+        return freedom(self.call.api, self.given, self.values.shape)
 
 
 def family_of(api: str) -> str | None:
@@ -206,6 +211,22 @@ def spread_of(args: dict[str, object], family: str) -> tuple[float, float] | Non
         return None
     scale = second - first if family in ("uniform", "integers", "rrelu") else second
     return (float(first), float(scale)) if scale else None
+
+
+def kept_share(api: str, given: dict[str, Any]) -> float | None:
+    """The share of a mask that a call keeps on average; ``None`` where it draws none, or by a tensor."""
+    p = effect_of(api, given).p
+    return p if p is None or short(api) == "bernoulli" else 1 - p
+
+
+def thinned(mask: np.ndarray, theirs: float, own: float) -> np.ndarray:
+    """The mask of a share ``theirs``, with as many elements changed as make it one of the share ``own``."""
+    if math.isclose(theirs, own):
+        return mask
+    chance = np.random.default_rng(0).random(mask.shape)
+    kept = mask.astype(bool)
+    kept = kept & (chance < own / theirs) if own < theirs else kept | (chance < (own - theirs) / (1 - theirs))
+    return kept.astype(mask.dtype)
 
 
 def restated(values: np.ndarray, family: str, base: dict[str, object], mine: dict[str, object]) -> np.ndarray:

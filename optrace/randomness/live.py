@@ -98,8 +98,7 @@ class replay_random:
             self.unreplayed[api] = "base has no draw left that would fit"
             return False, None
         try:
-            base = {**ops.defaults(draw.call.api), **draw.call.args}
-            result = apply(framework, api, args, kwargs, draw.values, base)
+            result = apply(framework, api, args, kwargs, draw)
         except CannotApply as error:
             self.unreplayed[api] = str(error)
             return False, None
