@@ -8,8 +8,8 @@ from optrace.align.graph import Key, Node
 from optrace.align.index import same_elements
 from optrace.diagnose.argument_causes import argument_cause, differing_arguments, one_sided
 from optrace.diagnose.arguments import named_tensors
+from optrace.diagnose.draw_causes import drawn_otherwise, idle_on_base, idle_on_raw
 from optrace.diagnose.findings import Cause
-from optrace.diagnose.idle_drops import idle_on_base, idle_on_raw
 from optrace.diagnose.siblings import usually_missing
 from optrace.trace.records import Call, TensorRef, line_of, tensors_in
 
@@ -25,7 +25,7 @@ def explain(c: Correspondence, node: Node, raw_key: Key, base: Call, base_key: K
         return idle
     if _superfluous(c, node, base, base_key):
         return Cause("extra_op", f"{raw.api} has no counterpart on the base side", None)
-    by_input = _inputs(c, node, base)
+    by_input = drawn_otherwise(c, node, base) or _inputs(c, node, base)
     if by_input is not None and by_input.kind in ("weight", "input"):
         return by_input
     found = differing_arguments(c, node, raw_key, base, wanted)

@@ -185,3 +185,36 @@ def test_memory_that_a_draw_is_written_to_is_no_cause() -> None:
         lambda x: (x + paddle.empty_like(x).normal_(0, 0.2)).tanh(),
     )
     assert [(f.kind, f.argument) for f in report.findings] == [("argument", "std")], str(report)
+
+
+@pytest.mark.parametrize(("theirs", "own"), [(0.5, 0.7), (0.7, 0.5)])
+def test_a_bernoulli_mask_of_another_p_is_told_by_its_p(theirs: float, own: float) -> None:
+    report = _compare(
+        lambda x: (x * torch.empty_like(x).bernoulli_(theirs)).tanh(),
+        lambda x: (x * paddle.empty_like(x).bernoulli_(own)).tanh(),
+    )
+    assert [(f.kind, f.argument) for f in report.findings] == [("argument", "p")], str(report)
+    raw = report.findings[0].raw
+    assert raw is not None and raw.api == "paddle.Tensor.bernoulli_"
+
+
+@pytest.mark.parametrize(
+    ("base", "raw"),
+    [
+        (
+            lambda x: F.dropout(x, 0.3).tanh(),
+            lambda x: (x * paddle.empty_like(x).bernoulli_(0.7) / 0.7).tanh(),
+        ),
+        (
+            lambda x: (x * torch.empty_like(x).bernoulli_(0.7) / 0.7).tanh(),
+            lambda x: P.dropout(x, 0.3).tanh(),
+        ),
+        (
+            lambda x: (x * torch.bernoulli(torch.full_like(x, 0.7))).tanh(),
+            lambda x: (x * paddle.empty_like(x).bernoulli_(0.7)).tanh(),
+        ),
+    ],
+)
+def test_a_bernoulli_mask_stands_for_a_dropout(base: Callable[[Any], Any], raw: Callable[[Any], Any]) -> None:
+    report = _compare(base, raw)
+    assert report, str(report)

@@ -1,4 +1,4 @@
-"""A drop (dropout and the like) that takes effect on one side only: which argument switches it off."""
+"""Random calls as the cause: a drop that one side switches off, a sample drawn with other arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from optrace import ops
 from optrace.align.correspondence import Correspondence
 from optrace.align.graph import Node
 from optrace.diagnose.argument_causes import argument_cause
-from optrace.diagnose.arguments import argument_differences
+from optrace.diagnose.arguments import argument_differences, named_tensors
 from optrace.diagnose.findings import Cause
 from optrace.trace.effect import effect
 from optrace.trace.records import Call, tensors_in
@@ -30,6 +30,19 @@ def idle_on_base(node: Node, base: Call) -> Cause | None:
     raw = node.call
     if ops.same_job(raw.api, base.api) and _idle(base) and effect(raw).effective:
         return _switch(base, raw, None)
+    return None
+
+
+def drawn_otherwise(c: Correspondence, node: Node, base: Call) -> Cause | None:
+    """A sample that ``node`` reads, drawn with other arguments than the one that base's call reads."""
+    for (_, ref), (_, wanted) in zip(named_tensors(node.call), named_tensors(base)):
+        index, makers = c.raw.producer.get(ref.key), c.base.makers.get(wanted.key)
+        if index is None or not makers or c.stands_for(ref, wanted):
+            continue
+        raw, row = c.raw.nodes[index].call, ops.lookup(makers[0].api)
+        differences = argument_differences(makers[0], raw)
+        if row is not None and row.kind == "random" and differences:
+            return argument_cause(makers[0], raw, differences)._replace(raw=raw)
     return None
 
 
